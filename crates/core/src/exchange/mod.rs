@@ -42,27 +42,29 @@
 //!
 //! # Where to read on
 //! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
-//! exchange; `layout`, the cells in fields and messages; `run`, the work of every exchange; `bind`, the work that is
-//! done once. Beside this file is what a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an
+//! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
+//! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an
 //! exchange that owns its fields, and of one whose fields are passed; `owned_fields`, those fields; `turns`, the exchanges
 //! that can be in flight at once; `pending`, one in flight; `overlap`, an exchange with other work in one call; and `step`, an exchange recorded together with that work.
 
-mod bind;
+mod agree;
+mod cells;
 #[cfg(doctest)]
 mod compile_fail;
 mod handle;
-mod layout;
 mod options;
 mod overlap;
 mod owned;
 mod owned_fields;
+mod part;
 mod passed;
 mod pending;
-mod run;
 mod step;
 mod turns;
+mod ways;
+mod work;
 
-pub use bind::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
+pub use agree::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
 pub use handle::Exchange;
 pub use options::{
     BindError, BindOptions, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,

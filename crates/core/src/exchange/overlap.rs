@@ -1,7 +1,7 @@
 //! An exchange overlapped with other work, in one call.
 
 use super::Exchange;
-use super::bind::FieldSet;
+use super::agree::FieldSet;
 use super::options::{Schedule, StepError};
 use super::passed::Passed;
 use super::pending::Pending;

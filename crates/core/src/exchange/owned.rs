@@ -1,6 +1,6 @@
 //! Exchanges that own their fields.
 
-use super::bind::{Binder, FieldSet, PassedFields, bind_fields};
+use super::agree::{Binder, FieldSet, PassedFields, bind_fields};
 use super::handle::Exchange;
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
 use super::owned_fields::OwnedFields;
@@ -107,7 +107,11 @@ impl<F: FieldSet> Exchange<F> {
     /// # Errors
     /// [`ExchangeError::NotInFlight`] if it is finished, or is one of another `Exchange`;
     /// [`ExchangeError::FieldsReplaced`]. Others as for [`Pending::finish`].
-    pub fn finish<'s>(&mut self, ticket: Ticket, order: impl Into<Schedule<'s>>) -> Result<(), ExchangeError> {
+    pub fn finish<'s>(
+        &mut self,
+        ticket: Ticket,
+        order: impl Into<Schedule<'s>>,
+    ) -> Result<(), ExchangeError> {
         self.turns.check(ticket)?;
         self.fields.check()?;
         self.turns.finish(ticket, order.into())
@@ -167,6 +171,9 @@ impl<F: FieldSet + Send + 'static> Exchange<F> {
     pub fn into_passed(mut self) -> Result<Exchange<Passed>, ExchangeError> {
         self.fields.check()?;
         let Exchange { turns, fields } = self;
-        Ok(Exchange { turns, fields: OwnedFields::new(Passed::none(Box::new(fields.into_inner())), [].into()) })
+        Ok(Exchange {
+            turns,
+            fields: OwnedFields::new(Passed::none(Box::new(fields.into_inner())), [].into()),
+        })
     }
 }

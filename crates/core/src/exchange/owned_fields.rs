@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bind::{Binder, FieldSet};
+use super::agree::{Binder, FieldSet};
 use super::options::ExchangeError;
 
 /// The fields that an exchange owns.

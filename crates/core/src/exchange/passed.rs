@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::bind::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
+use super::agree::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
 use super::handle::Exchange;
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
 use super::owned_fields::OwnedFields;
@@ -220,7 +220,11 @@ impl Exchange<Passed> {
     ///
     /// # Errors
     /// [`ExchangeError::NotInFlight`] if it is finished, or is one of another plan. Others as for [`Pending::finish`].
-    pub fn finish<'s>(&mut self, ticket: Ticket, order: impl Into<Schedule<'s>>) -> Result<(), ExchangeError> {
+    pub fn finish<'s>(
+        &mut self,
+        ticket: Ticket,
+        order: impl Into<Schedule<'s>>,
+    ) -> Result<(), ExchangeError> {
         self.turns.finish(ticket, order.into())
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::options::{ExchangeError, Schedule};
 use super::owned_fields::OwnedFields;
-use super::run::bound::Bound;
+use super::part::bound::Bound;
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;

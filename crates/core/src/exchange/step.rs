@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::Exchange;
-use super::bind::FieldSet;
+use super::agree::FieldSet;
 use super::options::{ExchangeError, Schedule, StepError};
 use super::pending::Pending;
-use super::run::capture::WorkKind;
+use super::work::capture::WorkKind;
 use crate::Error;
 use crate::device::DeviceError;
 

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::bind::PassedFields;
+use super::agree::PassedFields;
 use super::options::{Choice, Completion, ExchangeError, Schedule, Traffic};
-use super::run::bound::Bound;
-use super::run::flight::Status;
+use super::part::bound::Bound;
+use super::part::flight::Status;
 use crate::pattern::Pattern;
 
 /// An exchange that was started without a borrow and is not finished; see

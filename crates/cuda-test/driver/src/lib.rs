@@ -33,7 +33,7 @@
 //! | `HALOPORT_DRIVER_HANDLES` | `fd` | how processes share memory of `cuMemCreate`: `fd`: by file descriptors; `fabric`: also by fabric handles; `denied`: the device offers those, but this process may not use them; `unready`: it can make, but not import them; `none`: there is no virtual memory management, as in an old driver |
 //! | `CUDA_LAUNCH_BLOCKING` | 0 | 1: a launch returns when its kernel has ended |
 //! | `HALOPORT_DRIVER_FAULT` | none | a fault that tests must find: `waits`: streams do not wait for events; `gates`: nor for numbers; `events`: events are reached at once; `axis`: kernels copy an axis backwards |
-//! | `HALOPORT_DRIVER_WITHOUT_WAIT` | none | a place in the source of the program, as `exchange/run/part.rs:181`: the waits that are called for from there are left out, those of streams and those of the host |
+//! | `HALOPORT_DRIVER_WITHOUT_WAIT` | none | a place in the source of the program, as `exchange/part/stream.rs:181`: the waits that are called for from there are left out, those of streams and those of the host |
 //! | `HALOPORT_DRIVER_RACES` | 1 | 0: accesses that nothing orders are not looked for; nor are they where calls are recorded |
 //! | `HALOPORT_DRIVER_RECORDS` | 0 | 1: calls are recorded and return when their work is done, and streams wait for no number |
 

@@ -1,0 +1,293 @@
+//! The agreement of all ranks when a pattern is bound to fields.
+//!
+//! First the ranks agree that they bind the same fields. Then neighbours negotiate the way of each field: the sender
+//! offers, the receiver chooses.
+//! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
+//!   node share, it copies straight from the field. Both fields must own their memory.
+//! - If the two are processes that share memory, the sender packs into it, and the receiver unpacks from it.
+//! - Otherwise the cells travel in one message of that part to that neighbour. The message is contiguous in a buffer,
+//!   or, if pieces lie in a field as they would lie in the message, these are sent from the field itself. A large
+//!   message that both ends stage in memory of the host is split into chunks.
+//! - Between nodes, or if the option `path` asks for it, streams of the devices send and receive that message, if the
+//!   ranks can form a group for it (`stream_groups`).
+
+use std::slice;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::quicker_order;
+use super::negotiate::{Asked, Negotiated, negotiate};
+use crate::domain::MAX_AXES;
+use crate::exchange::cells::fits::{FieldSignature, difference};
+use crate::exchange::options::{
+    BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
+    HaloOrder,
+};
+use crate::exchange::part::axis_by_axis::AxisByAxisPart;
+use crate::exchange::part::bound::Bound;
+use crate::exchange::part::flight::Flight;
+use crate::exchange::ways::fields::{BuildError, PartFields};
+use crate::exchange::ways::stream_messages::join::{StreamGroups, join_groups};
+use crate::exchange::work::part::Part;
+use crate::exchange::work::trace::{ExchangeTrace, HostWaits};
+use crate::field::Storage;
+use crate::pattern::Pattern;
+use crate::transport::Reduction;
+
+/// Maximum number of devices of one exchange. Every exchange takes this many tags per axis, so that all ranks take
+/// equally many.
+const MAX_PARTS: usize = 16;
+
+/// Maximum number of exchanges of a plan that can be in flight at once.
+const MOST_IN_FLIGHT: usize = 64;
+
+/// The options and fields that must be the same on all ranks.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Terms {
+    path: DataPath,
+    order: HaloOrder,
+    chunk: usize,
+    in_flight: usize,
+    fields: Vec<Vec<FieldSignature>>,
+    names: Vec<String>,
+}
+
+/// The result of the agreement.
+pub(crate) struct Agreement {
+    pattern: Pattern,
+    parts: Vec<PartFields>,
+    /// Maximum size of a staged message in bytes.
+    chunk: usize,
+    /// The end that copies fields straight. May differ between ranks.
+    copied_by: CopiedBy,
+    /// Minimum size in bytes of staged messages that are moved by a copy. May differ between ranks.
+    moved_from: usize,
+    in_flight: usize,
+    /// The patterns that fill the halos axis by axis, if that is possible and allowed.
+    steps: Option<Vec<Pattern>>,
+    choice: Choice,
+    groups: StreamGroups,
+}
+
+/// Collective: binds the fields of an exchange. Also returns its path and order.
+pub(crate) fn bind_fields(
+    pattern: &Pattern,
+    parts: Vec<PartFields>,
+    options: &BindOptions,
+) -> Result<(Bound, Choice), BindError> {
+    let agreement = agree(pattern, parts, options, 1)?;
+    Ok((agreement.bind()?, agreement.choice))
+}
+
+/// Collective: as [`bind_fields`], as often as exchanges of a plan can be in flight.
+pub(crate) fn bind_layouts(
+    pattern: &Pattern,
+    parts: Vec<PartFields>,
+    options: &BindOptions,
+) -> Result<(Vec<Bound>, Choice), BindError> {
+    let agreement = agree(pattern, parts, options, MOST_IN_FLIGHT)?;
+    let bound = (0..agreement.in_flight).map(|_| agreement.bind()).collect::<Result<_, _>>()?;
+    Ok((bound, agreement.choice))
+}
+
+/// Collective: checks that all ranks bind the same fields with the same options, and chooses the order.
+fn agree(
+    pattern: &Pattern,
+    parts: Vec<PartFields>,
+    options: &BindOptions,
+    most_in_flight: usize,
+) -> Result<Agreement, BindError> {
+    let comm = pattern.comm();
+    let in_flight = options.in_flight.unwrap_or(1);
+    let BindOptions { path, order, copied_by, .. } = *options;
+    let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
+    let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
+
+    let fields: Vec<_> = parts.iter().map(|part| part.signature()).collect();
+    let mine = Terms { path, order, chunk, in_flight, fields, names: options.element_names.clone() };
+    let first = comm.broadcast(0, &mine)?;
+    let complaint = disagreement(&mine, &first)
+        .or_else(|| {
+            let found = parts.len();
+            (found > MAX_PARTS)
+                .then(|| format!("the fields are on {found} devices, expected at most {MAX_PARTS}"))
+        })
+        .or_else(|| {
+            (in_flight == 0 || in_flight > most_in_flight).then(|| {
+                format!("the number of exchanges in flight is {in_flight}, expected 1 to {most_in_flight}")
+            })
+        })
+        .or_else(|| {
+            (in_flight > 1 && options.on_complete.is_some()).then(|| {
+                format!(
+                    "`on_complete` is set for {in_flight} exchanges in flight, expected 1 with a callback"
+                )
+            })
+        })
+        .or_else(|| parts.iter().find_map(|part| part.misfit(pattern)));
+    refuse(comm.agree(complaint)?)?;
+
+    // A rank without blocks knows no shape and agrees with all.
+    let known: Vec<_> = parts.iter().flat_map(|part| part.shapes(pattern)).collect();
+    let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
+    let shapes = largest.len();
+    largest.extend(parts.iter().map(|part| u64::from(part.wants_stream_messages(pattern, path))));
+    comm.all_reduce(&mut largest, Reduction::Max)?;
+    let wanted: Vec<bool> = largest.drain(shapes..).map(|wants| wants > 0).collect();
+    let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
+        let difference = difference(known.as_ref()?, largest)?;
+        Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
+    });
+    refuse(comm.agree(complaint)?)?;
+
+    let steps = match order {
+        HaloOrder::AllNeighbours => None,
+        HaloOrder::AxisByAxis | HaloOrder::Quickest => {
+            pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?
+        }
+    };
+    let order = match (&steps, order) {
+        (None, _) => HaloOrder::AllNeighbours,
+        (Some(steps), HaloOrder::Quickest) => quicker_order(steps)?,
+        (Some(_), order) => order,
+    };
+    let choice = Choice { path, order };
+    let groups = join_groups(pattern, &parts, path, &wanted)?;
+    let pattern = pattern.clone();
+    Ok(Agreement { pattern, parts, chunk, copied_by, moved_from, in_flight, steps, choice, groups })
+}
+
+impl Agreement {
+    /// The memory of the fields that own theirs.
+    fn storages(&self) -> Vec<Arc<Storage>> {
+        self.parts.iter().flat_map(PartFields::storages).collect()
+    }
+
+    /// Collective: negotiates ways, lays out messages, and binds all copies.
+    fn bind(&self) -> Result<Bound, BindError> {
+        let Agreement { pattern, parts, steps, choice, .. } = self;
+        let comm = pattern.comm();
+        // One for each part of each step, and as many for the windows on halos, and for ranks that watch each other.
+        let most_parts = (MAX_AXES * MAX_PARTS) as u32;
+        let mut tags = vec![comm.take_tags(3 * most_parts)?];
+        let tag = tags[0].first();
+        let at_once = slice::from_ref(pattern);
+        let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
+
+        let trace = ExchangeTrace::next(comm.trace());
+        // For each device one part, or one for each axis.
+        let mut built: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
+        let mut failed = None;
+        let mut all_names = Vec::new();
+        let asked = Asked { path: choice.path, copied_by: self.copied_by, chunk: self.chunk };
+        for (step, pattern) in steps.iter().enumerate() {
+            let tag = tag + (step * MAX_PARTS) as u32;
+            let Negotiated { parts: ways, names, chunks } =
+                negotiate(pattern, parts, &asked, [tag, tag + most_parts], &self.groups)?;
+            all_names.extend(names);
+            let later_chunks = chunks.saturating_sub(1);
+            let chunk_tags = (later_chunks * parts.len()) as u32;
+            let mut chunk_tag = tag;
+            if chunk_tags > 0 {
+                // Few sizes, so that others can use them again.
+                let taken = comm.take_tags(chunk_tags.next_power_of_two())?;
+                chunk_tag = taken.first();
+                tags.push(taken);
+            }
+            let watch_tag = tag + 2 * most_parts;
+            for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
+                let tag = tag + number as u32;
+                ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
+                ways.moved_from = self.moved_from;
+                let group = self.groups.of_parts.get(number).cloned().flatten();
+                ways.streams = group.map(|group| (group, watch_tag + number as u32));
+                if failed.is_none() {
+                    match part.device.build(&part.fields, pattern, tag, ways, trace.as_ref()) {
+                        Ok(part) => built[number].push(part),
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            }
+        }
+        let agreed = comm.agree(failed.as_ref().map(BuildError::to_string));
+        if !matches!(agreed, Ok(Ok(()))) {
+            built.iter_mut().flatten().for_each(|part| {
+                // Nothing was exchanged yet.
+                let _ = part.abandon(&**comm.transport());
+            });
+        }
+        match failed {
+            Some(BuildError::Device(error)) => return Err(BindError::Device { rank: comm.rank(), error }),
+            Some(BuildError::Transport(error)) => return Err(error.into()),
+            None => refuse(agreed?)?,
+        }
+        drop(all_names);
+        let parts = built.into_iter().filter_map(|mut axes| {
+            if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }
+        });
+        let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
+        Ok(Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags })
+    }
+}
+
+fn refuse(agreed: Result<(), String>) -> Result<(), BindError> {
+    agreed.map_err(BindError::Refused)
+}
+
+/// Describes in words how the terms of this rank differ from those of rank 0.
+fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
+    if mine == first {
+        return None;
+    }
+    let differs = |option: &str, here: String, there: String| {
+        Some(format!(
+            "the option `{option}` is {here} here and {there} on rank 0; pass the same on every rank"
+        ))
+    };
+    if mine.path != first.path {
+        return differs("path", format!("{:?}", mine.path), format!("{:?}", first.path));
+    }
+    if mine.order != first.order {
+        return differs("order", format!("{:?}", mine.order), format!("{:?}", first.order));
+    }
+    if mine.in_flight != first.in_flight {
+        return differs("in_flight", mine.in_flight.to_string(), first.in_flight.to_string());
+    }
+    if mine.chunk != first.chunk {
+        return differs("staging_chunk", format!("{} bytes", mine.chunk), format!("{} bytes", first.chunk));
+    }
+    if mine.fields == first.fields {
+        return different_name(&mine.names, &first.names);
+    }
+    let show = |parts: &Vec<Vec<FieldSignature>>| {
+        let mut fields: Vec<(usize, String)> = parts
+            .iter()
+            .enumerate()
+            .flat_map(|(part, fields)| {
+                fields.iter().map(move |FieldSignature { number, element, vector }| {
+                    (*number, format!("{element}{vector} (device {part})"))
+                })
+            })
+            .collect();
+        fields.sort();
+        let fields: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
+        format!("[{}]", fields.join(", "))
+    };
+    let (here, there) = (show(&mine.fields), show(&first.fields));
+    Some(format!("the fields are {here} here and {there} on rank 0; bind the same fields on every rank"))
+}
+
+/// Describes in words the first field whose elements have another name here than on rank 0.
+fn different_name(mine: &[String], first: &[String]) -> Option<String> {
+    let name = |names: &[String], field: usize| names.get(field).cloned().unwrap_or_default();
+    let field = (0..mine.len().max(first.len())).find(|&field| name(mine, field) != name(first, field))?;
+    let shown = |names| match name(names, field) {
+        name if name.is_empty() => "without a name".into(),
+        name => format!("named {name}"),
+    };
+    let (here, there) = (shown(mine), shown(first));
+    Some(format!(
+        "the elements of field {field} are {here} here and {there} on rank 0; bind fields of the same elements on every rank"
+    ))
+}

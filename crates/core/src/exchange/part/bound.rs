@@ -1,0 +1,179 @@
+//! A bound exchange: starting it, waiting for it, and abandoning it.
+
+use std::sync::Arc;
+
+use super::flight::{Flight, Status};
+use crate::comm::{Missing, Served as _, Tags};
+use crate::exchange::options::{ExchangeError, Schedule};
+use crate::exchange::work::trace::HostWaits;
+use crate::log;
+use crate::pattern::Pattern;
+use crate::transport::TransportError;
+
+/// A flight and the ranks that take part in it. Dropping it ends the exchange.
+pub(crate) struct Bound {
+    pub(crate) pattern: Pattern,
+    pub(crate) flight: Arc<Flight>,
+    pub(crate) waits: HostWaits,
+    pub(crate) tags: Vec<Tags>,
+}
+
+impl Bound {
+    /// Packs, sends and returns. On asynchronous devices it merely puts that into streams; the progress thread does the
+    /// rest, so that neighbours need no later call of this rank.
+    pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule, true)
+    }
+
+    /// As [`start`](Bound::start), of a caller that calls [`end`](Bound::end) next.
+    pub(crate) fn start_to_end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule, !matches!(schedule, Schedule::Blocking))
+    }
+
+    /// `driven`: the progress thread polls the exchange of an asynchronous device.
+    fn begin(&self, schedule: Schedule<'_>, driven: bool) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        comm.check_thread()?;
+        comm.engine().add(&self.flight);
+        let watched = !matches!(schedule, Schedule::Blocking) && comm.may_be_driven();
+        let started = self.flight.start(&**comm.transport(), &schedule, watched);
+        if started.is_err() {
+            comm.engine().remove(&self.flight);
+        } else if driven && self.flight.is_asynchronous() {
+            comm.drive();
+        }
+        started
+    }
+
+    /// Finishes the exchange: behind gates, without blocking, where that is possible; otherwise blocks until everything
+    /// has arrived.
+    pub(crate) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        let may_be_gated = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
+        if may_be_gated && comm.drive() {
+            // If this fails, so does `finish`.
+            self.flight.finish_behind_gates(&**comm.transport(), &schedule, comm.limits());
+        }
+        let finishing = self.flight.finishing();
+        self.wait_until("finish", |flight| !flight.is_waited_for());
+        let finished = self.flight.finish(&**comm.transport(), &schedule);
+        drop(finishing);
+        if self.flight.status() != Status::Gated {
+            comm.engine().remove(&self.flight);
+        }
+        finished
+    }
+
+    /// Completes an exchange in flight. Blocks until all its gates are open.
+    pub(crate) fn complete(&self) -> Result<(), ExchangeError> {
+        if self.flight.status() == Status::Gated {
+            self.wait_until("start", |flight| !flight.is_under_way());
+        }
+        match self.flight.status() {
+            Status::Idle | Status::Gated => Ok(()),
+            Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
+            Status::Travelling | Status::Arrived => self.end(Schedule::DefaultStream),
+        }
+    }
+
+    /// Begins an exchange that was captured together with the caller's work. If no progress thread can open its gate,
+    /// blocks until all messages have arrived.
+    pub(crate) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        self.wait_until("replay", |flight| !flight.is_held_back());
+        comm.engine().add(&self.flight);
+        let begun = self.flight.replay(&**comm.transport(), &schedule, comm.limits());
+        if begun.is_err() {
+            comm.engine().remove(&self.flight);
+            return begun;
+        }
+        if comm.drive() {
+            return Ok(());
+        }
+        self.wait_until("replay", |flight| !flight.is_under_way());
+        self.flight.finish(&**comm.transport(), &schedule)
+    }
+
+    /// Completes the captured exchange in flight, and forgets the captured work. If the thread is panicking, abandons
+    /// the exchange instead.
+    pub(crate) fn forget_captured(&self) {
+        if self.flight.is_under_way() {
+            if std::thread::panicking() {
+                self.give_up(ExchangeError::Panicking);
+            } else {
+                self.wait_until("drop", |flight| !flight.is_under_way());
+            }
+            if let Status::Poisoned(error) = self.flight.status() {
+                // Not lost: the next use of the exchange returns it.
+                log::error(format_args!("an exchange failed while its step was dropped: {error}"));
+            }
+        }
+        self.flight.forget_captured();
+    }
+
+    /// Blocks until the halos of the last exchange are in place.
+    pub(crate) fn synchronize(&self) -> Result<(), ExchangeError> {
+        self.waits.during("synchronize", || !self.flight.is_asynchronous(), || self.flight.synchronize())
+    }
+
+    /// Blocks until `done`, in the call `name`. Abandons the exchange if that takes too long.
+    fn wait_until(&self, name: &'static str, done: impl Fn(&Flight) -> bool) {
+        let wait = || self.pattern.comm().wait(|| self.flight.missing(), || Ok(done(&self.flight)));
+        let waited = self.waits.during(name, || done(&self.flight), wait);
+        if let Err(error) = waited {
+            self.give_up(match error {
+                TransportError::TimeLimit { what, ranks, limit } => {
+                    ExchangeError::TimeLimit { missing: what, ranks, limit }
+                }
+                other => other.into(),
+            });
+        }
+    }
+
+    /// On asynchronous devices, blocks until no exchange of this rank holds back a stream by a gate. While one does,
+    /// memory must not be allocated or freed.
+    pub(crate) fn wait_for_gates(&self) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        if self.flight.is_asynchronous() {
+            comm.wait(
+                || Missing::new("the gates of exchanges that are finished", Vec::new()),
+                || Ok(!comm.engine().is_gated()),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Makes progress, and returns whether `end` would not wait for a neighbour. Does not block.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.pattern.comm().progress();
+        !self.flight.is_travelling()
+    }
+
+    /// Abandons the exchange and poisons it with `error`.
+    pub(crate) fn give_up(&self, error: ExchangeError) {
+        let comm = self.pattern.comm();
+        self.flight.abandon(&**comm.transport(), error);
+        comm.engine().remove(&self.flight);
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if self.flight.is_under_way() && !std::thread::panicking() {
+            // Neighbours receive the messages that they wait for. Here, only unpacking that is already in streams is
+            // done: the fields may have other owners by now.
+            let flight = &self.flight;
+            match self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
+                // The program has ended the wait, and knows.
+                Ok(()) | Err(TransportError::Interrupted { .. }) => {}
+                Err(error) => {
+                    log::error(format_args!("an exchange failed while it was dropped in flight: {error}"));
+                }
+            }
+        }
+        let exchanges = self.flight.completed();
+        self.tags.iter_mut().for_each(|tags| tags.end(exchanges));
+        self.give_up(ExchangeError::Poisoned("it was dropped".into()));
+        self.flight.release();
+    }
+}

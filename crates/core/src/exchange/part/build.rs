@@ -1,0 +1,253 @@
+//! Building the part of a device: its messages, buffers, windows, and all copies of later exchanges.
+
+use std::sync::Arc;
+
+use super::host::HostPart;
+use super::stream::{Points, StreamPart, Ways};
+use crate::device::{
+    Buffer, Device, DeviceError, DeviceId, DeviceInfo, MemoryKind, StreamGroup, StreamMessagesOffer,
+};
+use crate::exchange::cells::packed::MessageSet;
+use crate::exchange::options::Traffic;
+use crate::exchange::ways::fields::{BuildError, DeviceMemory, PartDevice, WORD_BYTES};
+use crate::exchange::ways::memory::bind::{BoundWindows, bind_windows};
+use crate::exchange::ways::memory::windows::Windows;
+use crate::exchange::ways::messages::bind::{BoundMessages, Channels, bind_messages};
+use crate::exchange::ways::messages::remote_writes::RemoteWrites;
+use crate::exchange::ways::messages::sets::MessageSets;
+use crate::exchange::ways::offer::PartWays;
+use crate::exchange::ways::own_cells::own_cell_copies;
+use crate::exchange::ways::stream_messages::bind::{BoundStreamMessages, bind_stream_messages};
+use crate::exchange::ways::stream_messages::group::{AnyGroup, SharedGroup};
+use crate::exchange::ways::words::windows::{StreamWindows, StreamWord};
+use crate::exchange::work::buffers::Staging;
+use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::work::device_user::DeviceUser;
+use crate::exchange::work::mark::Marks;
+use crate::exchange::work::part::Part;
+use crate::exchange::work::streams::OwnStreams;
+use crate::exchange::work::trace::{ExchangeTrace, PartTrace};
+use crate::field::BoundField;
+use crate::pattern::Pattern;
+use crate::transport::SharedMemory;
+
+/// Maximum size in bytes of a rank's copies to itself that are merged into the unpacking on asynchronous devices. For
+/// so few bytes, a launch of their own would take as long as the copies.
+const OWN_BYTES_WITH_UNPACKING: usize = 1 << 20;
+
+impl<D: Device> PartDevice for D {
+    fn info(&self) -> &DeviceInfo {
+        Device::info(self)
+    }
+
+    fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
+        Device::reaches(self, other)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError> {
+        Ok(memory_of(Device::allocate(self, bytes, MemoryKind::Device)?))
+    }
+
+    unsafe fn import(&self, token: &[u8]) -> Result<DeviceMemory, DeviceError> {
+        // SAFETY: the caller guarantees it.
+        Ok(memory_of(unsafe { Device::import(self, token)? }))
+    }
+
+    fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError> {
+        if !Device::info(self).capabilities.stream_words {
+            return Ok(None);
+        }
+        let word = Marks::new(self).word()?;
+        // SAFETY: a new word is 0, and is accessed as an atomic or by streams alone; its memory is its owner's.
+        Ok(Some(unsafe { StreamWord::new(word.pointer(), Arc::new(word)) }))
+    }
+
+    fn shared_stream_word(&self, memory: SharedMemory) -> Result<StreamWord, DeviceError> {
+        let pointer = memory.pointer();
+        if !memory.covers(0..WORD_BYTES) || !pointer.as_ptr().addr().is_multiple_of(WORD_BYTES) {
+            let found = format!("{memory:?}");
+            return Err(DeviceError::invalid("shared memory for a word", "a whole page", found));
+        }
+        // SAFETY: the mapping lives as long as its owner; only this call registers the page.
+        let registered = unsafe { self.register_words(pointer, WORD_BYTES, Arc::new(memory))? };
+        // SAFETY: shared memory is 0 at first, and nothing but the word is in this.
+        Ok(unsafe { StreamWord::new(pointer, Arc::from(registered)) })
+    }
+
+    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
+        Device::offer_stream_messages(self)
+    }
+
+    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
+        Device::stream_messages_token(self)
+    }
+
+    fn join_stream_messages(&self, group: &StreamGroup<'_>) -> Result<Arc<dyn AnyGroup>, DeviceError> {
+        let joined = Device::join_stream_messages(self, group)?;
+        Ok(Arc::new(SharedGroup::<D>::new(joined)))
+    }
+
+    fn build(
+        &self,
+        fields: &[(usize, BoundField)],
+        pattern: &Pattern,
+        tag: u32,
+        ways: PartWays,
+        trace: Option<&ExchangeTrace>,
+    ) -> Result<Box<dyn Part>, BuildError> {
+        build(self, fields, pattern, tag, &ways, trace)
+    }
+}
+
+fn memory_of<B: Buffer + 'static>(buffer: B) -> DeviceMemory {
+    DeviceMemory { pointer: buffer.pointer(), bytes: buffer.bytes(), owner: Arc::new(buffer) }
+}
+
+fn build<D: Device>(
+    device: &D,
+    fields: &[(usize, BoundField)],
+    pattern: &Pattern,
+    tag: u32,
+    ways: &PartWays,
+    trace: Option<&ExchangeTrace>,
+) -> Result<Box<dyn Part>, BuildError> {
+    let comm = pattern.comm();
+    // Dropped last, if anything fails.
+    let user = DeviceUser::new(device.id(), comm);
+    let transport = &**comm.transport();
+    // Also for the transport, which may look at memory of the device when channels are opened.
+    let _attached = device.attach()?;
+    let transport_uses_device = transport.info().takes_memory_of(&device.info().id);
+    let reached = device.info().host_accessible || transport_uses_device;
+    let sets = MessageSets::new(fields, pattern, ways, reached);
+    let staging = Staging::new(device.info(), reached, ways.moved_from);
+    let mut streams = own_streams(device, &sets, &staging)?;
+    let trace = PartTrace::new(trace, device, &streams, most_launches(ways, &sets))?;
+    let mut marks = Marks::new(device);
+    let bound = BoundCopies::bind(device, fields, pattern, (ways, sets, &staging), &mut marks, &trace)?;
+    let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
+    if !device.info().asynchronous {
+        let (ways, stream) = (bound.open(device, fields, &channels, &trace)?, streams.now().clone());
+        return Ok(Box::new(HostPart::new(device.clone(), stream, ways, traffic, trace)));
+    }
+    streams.drop_immediate_if_slower(device, bound.largest, if comm.has_threads() { comm.size() } else { 1 });
+    // Before channels are open: if these fail, there is nothing to close.
+    let points = Points::new(device, fields, &mut marks)?;
+    let remote_writes = RemoteWrites::of(device, transport, bound.messages.are_received())?;
+    let ways = bound.open(device, fields, &channels, &trace)?;
+    let parts = (streams, ways, points, remote_writes);
+    Ok(Box::new(StreamPart::new(device.clone(), parts, transport_uses_device, traffic, trace, user)))
+}
+
+/// The streams of a part: with one for moves, if chunks are packed while others are moved.
+fn own_streams<D: Device>(
+    device: &D,
+    sets: &MessageSets,
+    staging: &Staging,
+) -> Result<OwnStreams<D>, DeviceError> {
+    let mut streams = OwnStreams::new(device)?;
+    let is_moved = |group: &MessageSet| staging.batch(group.in_buffer()).is_moved();
+    if sets.groups.len() > 1 && staging.overlaps() && sets.groups.iter().any(is_moved) {
+        streams.add_moves(device)?;
+    }
+    Ok(streams)
+}
+
+/// The most launches of an exchange that are timed: the copies of own cells, two lists of unpacking, packing for streams, up
+/// to two windows from each neighbour, packing and moving, and received chunks.
+fn most_launches(ways: &PartWays, sets: &MessageSets) -> usize {
+    4 + ways.receives.len() * 2 + sets.groups.len() * 2 + sets.chunks.messages.len()
+}
+
+/// All copies of a part, bound. Its channels are not open yet.
+struct BoundCopies<D: Device> {
+    windows: Windows<D>,
+    words: Option<StreamWindows<D>>,
+    messages: BoundMessages<D>,
+    /// With the copies that unpack them.
+    stream_messages: Option<(BoundStreamMessages<D>, CopyList<D>)>,
+    own_cells: CopyList<D>,
+    /// The positions of the fields that messages lie in.
+    in_place: Vec<usize>,
+    traffic: Traffic,
+    /// The bytes of the largest list.
+    largest: usize,
+}
+
+impl<D: Device> BoundCopies<D> {
+    fn bind(
+        device: &D,
+        fields: &[(usize, BoundField)],
+        pattern: &Pattern,
+        (ways, sets, staging): (&PartWays, MessageSets, &Staging),
+        marks: &mut Marks<D>,
+        trace: &PartTrace<D>,
+    ) -> Result<BoundCopies<D>, BuildError> {
+        let BoundWindows { windows, lent, borrowed, mut direct, packed, shared_bytes, direct_bytes } =
+            bind_windows(device, fields, pattern, ways, trace)?;
+        let mut own_cells = own_cell_copies(fields, pattern)?;
+        let local_bytes = bytes(&own_cells);
+        let traffic = Traffic { shared_bytes, direct_bytes, local_bytes, ..sets.traffic() };
+        let in_place = sets.fields_in_place();
+        let streams_of = ways.streams.as_ref().and_then(|(group, tag)| {
+            // The group was joined with this device.
+            let group = Arc::clone(group).into_any().downcast::<SharedGroup<D>>().ok()?;
+            Some((group, *tag))
+        });
+        let mut stream_messages = bind_stream_messages(device, fields, &sets, streams_of, marks, trace)?;
+        let mut messages = bind_messages(device, fields, sets, packed, staging, marks)?;
+        if device.info().asynchronous && local_bytes <= OWN_BYTES_WITH_UNPACKING {
+            let by_streams = stream_messages.as_mut().map(|messages| &mut messages.unpack);
+            let unpacking = [Some(&mut messages.unpack), Some(&mut direct), by_streams];
+            if let Some(list) = unpacking.into_iter().flatten().find(|list| !list.is_empty()) {
+                list.append(&mut own_cells);
+            }
+        }
+        let first_pack = messages.groups[0].pack.first().map_or(0, CopyList::bytes);
+        let largest = first_pack.max(bytes(&own_cells)).max(bytes(&messages.unpack)).max(direct_bytes);
+        let words = match lent.is_empty() && borrowed.is_empty() {
+            true => None,
+            false => Some(StreamWindows::bind(device, lent, borrowed, direct, marks)?),
+        };
+        let stream_messages = stream_messages
+            .map(|mut messages| {
+                let unpack = messages.bind_unpacking(device)?;
+                Ok::<_, DeviceError>((messages, unpack))
+            })
+            .transpose()?;
+        let own_cells = CopyList::bind(device, Purpose::OwnCells, own_cells, None)?;
+        Ok(BoundCopies { windows, words, messages, stream_messages, own_cells, in_place, traffic, largest })
+    }
+
+    /// Opens the channels. If one cannot be opened, closes those that are open.
+    fn open(
+        self,
+        device: &D,
+        fields: &[(usize, BoundField)],
+        channels: &Channels<'_>,
+        trace: &PartTrace<D>,
+    ) -> Result<Ways<D>, BuildError> {
+        let BoundCopies { windows, words, messages, stream_messages, own_cells, in_place, .. } = self;
+        let opened = (|| {
+            let mut messages = messages.open(device, fields, in_place, channels, trace)?;
+            let opened =
+                stream_messages.map(|(bound, unpack)| bound.open(device, unpack, channels.transport));
+            match opened.transpose() {
+                Ok(stream_messages) => Ok((messages, stream_messages)),
+                Err(error) => {
+                    messages.close(channels.transport);
+                    Err(error.into())
+                }
+            }
+        })();
+        match opened {
+            Ok((messages, stream_messages)) => {
+                Ok(Ways { messages, windows, words, stream_messages, own_cells })
+            }
+            Err(error) => {
+                windows.close(channels.transport);
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crate::callback::Callback;
+use crate::comm::{Missing, Served, WaitClock, WaitLimits};
+use crate::device::{DeviceId, Pointer};
+use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
+use crate::exchange::work::part::Part;
+use crate::field::Storage;
+use crate::log;
+use crate::transport::Transport;
+
+/// One bound exchange.
+pub(crate) struct Flight {
+    state: Mutex<State>,
+    on_complete: Callback<ExchangeError>,
+}
+
+pub(crate) struct State {
+    pub(crate) parts: Vec<Box<dyn Part>>,
+    storages: Vec<Arc<Storage>>,
+    status: Status,
+    /// The number of exchanges that were started.
+    started: u64,
+    /// Whether the caller waits in `finish`.
+    finishing: bool,
+    /// Whether a part without a gate is incomplete.
+    pub(crate) waited_for: bool,
+    /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
+    pub(crate) wait_clock: WaitClock,
+    /// The message of a panic of the completion callback, to be returned by `finish`.
+    panicked: Option<String>,
+}
+
+/// As long as this lives, the caller waits in `finish`: any thread that makes progress may touch borrowed memory.
+pub(crate) struct Finishing<'f>(&'f Flight);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.lock().finishing = false;
+    }
+}
+
+/// The state of an exchange.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Status {
+    /// Between exchanges.
+    Idle,
+    /// Messages or neighbours are missing.
+    Travelling,
+    /// `finish` would not wait for a neighbour.
+    Arrived,
+    /// The caller has finished it: the unpacking is in streams behind gates, which the engine opens.
+    Gated,
+    /// It has failed for good.
+    Poisoned(ExchangeError),
+}
+
+impl Flight {
+    pub(crate) fn new(parts: Vec<Box<dyn Part>>, storages: Vec<Arc<Storage>>) -> Flight {
+        let state = State {
+            parts,
+            storages,
+            status: Status::Idle,
+            started: 0,
+            finishing: false,
+            waited_for: true,
+            wait_clock: WaitClock::new(WaitLimits::default()),
+            panicked: None,
+        };
+        Flight { state: Mutex::new(state), on_complete: Callback::new(None) }
+    }
+
+    /// Sets the function that is called each time an exchange is complete or has failed.
+    pub(crate) fn on_complete(&self, call: Option<Completion>) {
+        self.on_complete.set(call);
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.lock().status.clone()
+    }
+
+    /// Whether messages or neighbours are missing.
+    pub(crate) fn is_travelling(&self) -> bool {
+        self.lock().status == Status::Travelling
+    }
+
+    /// The number of exchanges that were started, if all are complete and none has failed.
+    pub(crate) fn completed(&self) -> Option<u64> {
+        let state = self.lock();
+        matches!(state.status, Status::Idle | Status::Arrived).then_some(state.started)
+    }
+
+    /// Whether `finish` would have to wait: a part without a gate is incomplete.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let state = self.lock();
+        state.status == Status::Travelling && state.waited_for
+    }
+
+    /// Whether a device of the exchange is asynchronous.
+    pub(crate) fn is_asynchronous(&self) -> bool {
+        self.lock().parts.iter().any(|part| part.is_asynchronous())
+    }
+
+    /// Whether it was started and has not ended.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        matches!(self.lock().status, Status::Travelling | Status::Arrived | Status::Gated)
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        let state = self.lock();
+        state.parts.iter().map(|part| part.traffic()).fold(Traffic::default(), Traffic::beside)
+    }
+
+    /// The next exchange finds the blocks of the fields at `bases`. `storages` are the fields that own their memory.
+    /// Nothing may be in flight. Allocates only for more fields than before.
+    pub(crate) fn place(&self, bases: &[Pointer], storages: &[Arc<Storage>]) -> Result<(), ExchangeError> {
+        let mut state = self.lock();
+        state.check_idle()?;
+        state.parts.iter_mut().for_each(|part| part.place(bases));
+        let same = state.storages.len() == storages.len()
+            && state.storages.iter().zip(storages).all(|(known, storage)| Arc::ptr_eq(known, storage));
+        if !same {
+            for part in &state.parts {
+                storages.iter().for_each(|storage| part.writes(storage));
+            }
+            state.storages.clear();
+            state.storages.extend_from_slice(storages);
+        }
+        Ok(())
+    }
+
+    /// Packs and sends. The caller has added the flight to the engine. `watched`: a thread polls it until it ends.
+    pub(crate) fn start(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+        watched: bool,
+    ) -> Result<(), ExchangeError> {
+        let mut state = self.lock();
+        state.check_idle()?;
+        state.check_stream(schedule)?;
+        // The other parts attach the thread by themselves.
+        let attached = state.parts.first().map(|part| part.attach()).transpose()?;
+        // Before anything is in streams: the exchange stays as it is.
+        state.parts.iter().try_for_each(|part| part.check_stream(schedule))?;
+        state.begin_flight(schedule)?;
+        let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule, watched));
+        if let Err(error) = &started {
+            state.poison(transport, error.clone());
+        }
+        // Code of the caller runs in `poll` if the exchange is done.
+        drop((attached, state));
+        if started.is_ok() {
+            self.poll(transport);
+        }
+        started
+    }
+
+    /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped.
+    pub(crate) fn finishing(&self) -> Finishing<'_> {
+        self.lock().finishing = true;
+        Finishing(self)
+    }
+
+    /// Puts the end of each part into its stream behind a gate, if that is possible and not everything has arrived.
+    /// `limits` apply while nothing but neighbours is missing. Does not block. On failure, poisons the exchange.
+    pub(crate) fn finish_behind_gates(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+        limits: WaitLimits,
+    ) {
+        let mut state = self.lock();
+        if state.status != Status::Travelling || state.check_stream(schedule).is_err() {
+            return;
+        }
+        state.wait_clock = WaitClock::new(limits);
+        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(schedule));
+        if let Err(error) = gated {
+            state.poison(transport, error);
+        }
+        state.waited_for = state.parts.iter().any(|part| !part.is_gated());
+    }
+
+    /// Blocks until the halos of the last exchange are in place.
+    pub(crate) fn synchronize(&self) -> Result<(), ExchangeError> {
+        Ok(self.lock().parts.iter().try_for_each(|part| part.synchronize())?)
+    }
+
+    /// Unpacks the rest. Everything must have arrived, except for parts with a gate.
+    pub(crate) fn finish(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
+        let mut state = self.lock();
+        match &state.status {
+            Status::Poisoned(error) => return Err(error.clone()),
+            Status::Idle | Status::Gated => return Ok(()),
+            Status::Travelling | Status::Arrived => {}
+        }
+        let finished = state.check_stream(schedule).and_then(|()| {
+            let mut ungated = state.parts.iter_mut().filter(|part| !part.is_gated());
+            ungated.try_for_each(|part| part.finish(transport, schedule))
+        });
+        let is_gated = state.parts.iter().any(|part| part.is_gated());
+        let finished = match (finished, state.panicked.take()) {
+            (Ok(()), Some(message)) => Err(ExchangeError::CallbackPanicked(message)),
+            (finished, _) => finished,
+        };
+        match &finished {
+            Ok(()) => state.end_flight(if is_gated { Status::Gated } else { Status::Idle }),
+            Err(error) => state.poison(transport, error.clone()),
+        }
+        finished
+    }
+
+    /// Abandons the exchange, and poisons it with `error`. Afterwards neither the device nor neighbours touch the
+    /// fields; those that the transport may still be using stay marked as in flight.
+    pub(crate) fn abandon(&self, transport: &dyn Transport, error: ExchangeError) {
+        let mut state = self.lock();
+        let was_travelling = matches!(state.status, Status::Travelling | Status::Gated);
+        if !matches!(state.status, Status::Poisoned(_)) {
+            state.poison(transport, error);
+        }
+        if was_travelling {
+            self.report(transport, state);
+        }
+    }
+
+    /// Releases devices and memory after [`abandon`](Flight::abandon), while the progress thread may hold the flight.
+    pub(crate) fn release(&self) {
+        let mut state = self.lock();
+        let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
+        drop(state);
+        drop((parts, storages));
+    }
+
+    /// Whether another exchange, which the host takes part in, must end before this one is replayed.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.lock().parts.iter_mut().any(|part| part.capturable().is_ok_and(|part| part.is_held_back()))
+    }
+
+    /// What is missing, and from which neighbours.
+    pub(crate) fn missing(&self) -> Missing {
+        missing(&self.lock().parts)
+    }
+
+    /// Runs the callback without the lock, so that it may start other exchanges. If it panics, the exchange is
+    /// poisoned: by `finish`, if that has not been called yet.
+    fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
+        let error = match &state.status {
+            Status::Poisoned(error) => Some(error.clone()),
+            _ => None,
+        };
+        drop(state);
+        if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
+            log::error(format_args!("the completion callback of an exchange panicked: {message}"));
+            let mut state = self.lock();
+            match state.status {
+                Status::Travelling | Status::Arrived | Status::Gated => state.panicked = Some(message),
+                Status::Idle => state.poison(transport, ExchangeError::CallbackPanicked(message)),
+                Status::Poisoned(_) => {}
+            }
+        }
+    }
+
+    /// Locks even after a panic: callbacks run without the lock, and parts do not panic.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Served for Flight {
+    /// Makes progress, unless another thread is doing so, and calls the callback if this completes the exchange.
+    fn poll(&self, transport: &dyn Transport) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let is_gated = state.status == Status::Gated;
+        if !is_gated && state.status != Status::Travelling {
+            return;
+        }
+        let mut complete = true;
+        let mut waited_for = false;
+        let mut failed = None;
+        let finishing = state.finishing;
+        for part in &mut state.parts {
+            match part.poll(transport, finishing) {
+                Ok(arrived) => {
+                    complete &= arrived;
+                    waited_for |= !arrived && !part.is_gated();
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        state.waited_for = waited_for;
+        if is_gated && !complete && failed.is_none() {
+            failed = state.time_limit_error(transport.rank());
+        }
+        match failed {
+            Some(error) => state.poison(transport, error),
+            None if complete && is_gated => state.end_flight(Status::Idle),
+            None if complete => state.status = Status::Arrived,
+            None => return,
+        }
+        self.report(transport, state);
+    }
+
+    fn give_up(&self, transport: &dyn Transport, why: String) {
+        self.abandon(transport, ExchangeError::Poisoned(why));
+    }
+
+    fn is_gated(&self) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => state.status == Status::Gated,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().status == Status::Gated,
+            // Another thread is polling, and may be about to open the gate.
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+
+    fn is_under_way(&self) -> bool {
+        let under_way = |state: &State| matches!(state.status, Status::Travelling | Status::Gated);
+        match self.state.try_lock() {
+            Ok(state) => under_way(&state),
+            Err(TryLockError::Poisoned(poisoned)) => under_way(&poisoned.into_inner()),
+            // Another thread is polling and may be waiting for this caller.
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+}
+
+impl State {
+    /// Returns an error unless nothing is in flight.
+    pub(crate) fn check_idle(&self) -> Result<(), ExchangeError> {
+        match &self.status {
+            Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
+            Status::Idle => Ok(()),
+            Status::Travelling | Status::Arrived | Status::Gated => {
+                Err(ExchangeError::Poisoned("it was started while in flight".into()))
+            }
+        }
+    }
+
+    /// Marks the exchange and its fields as in flight.
+    pub(crate) fn begin_flight(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        self.check_idle()?;
+        self.check_stream(schedule)?;
+        if let Some(taken) = self.storages.iter().position(|storage| !storage.take_off()) {
+            self.storages[..taken].iter().for_each(|storage| storage.land());
+            return Err(ExchangeError::InFlightElsewhere);
+        }
+        self.status = Status::Travelling;
+        self.started += 1;
+        self.waited_for = true;
+        Ok(())
+    }
+
+    /// Returns an error unless the streams that `schedule` names are those of the devices of the exchange.
+    pub(crate) fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        if schedule.streams().is_empty() || self.parts.is_empty() {
+            return Ok(());
+        }
+        let is_ours = |device: DeviceId| self.parts.iter().any(|part| part.device() == device);
+        if let Some(foreign) = schedule.streams().iter().find(|stream| !is_ours(stream.device_id())) {
+            let devices: Vec<String> = self.parts.iter().map(|part| part.device().to_string()).collect();
+            return Err(ExchangeError::ForeignStream {
+                stream: foreign.device_id(),
+                devices: devices.join(", "),
+            });
+        }
+        match self.parts.iter().find(|part| !part.is_ordered_by(schedule)) {
+            Some(part) => Err(ExchangeError::NoStream { device: part.device(), streams: schedule.devices() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns an error if neighbours have exceeded the time limit.
+    fn time_limit_error(&mut self, rank: usize) -> Option<ExchangeError> {
+        if self.parts.iter().any(|part| part.is_packing()) {
+            self.wait_clock.restart();
+            return None;
+        }
+        let limit = self.wait_clock.is_over(rank, || missing(&self.parts))?;
+        let Missing { what, ranks } = missing(&self.parts);
+        Some(ExchangeError::TimeLimit { missing: what, ranks, limit })
+    }
+
+    /// Abandons all parts and ends the flight with `error`.
+    pub(crate) fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
+        let mut is_left = true;
+        for part in &mut self.parts {
+            is_left &= part.abandon(transport);
+        }
+        if !is_left {
+            // For good: nobody knows when the neighbour writes.
+            self.storages.iter().for_each(|storage| storage.hold());
+        }
+        self.end_flight(Status::Poisoned(error));
+    }
+
+    /// Ends the flight. Marks the fields as at rest only if this flight has marked them as in flight.
+    pub(crate) fn end_flight(&mut self, status: Status) {
+        if matches!(self.status, Status::Travelling | Status::Arrived) {
+            self.storages.iter().for_each(|storage| storage.land());
+        }
+        self.status = status;
+    }
+}
+
+fn missing(parts: &[Box<dyn Part>]) -> Missing {
+    let (ranks, texts): (Vec<usize>, Vec<String>) = parts.iter().flat_map(|part| part.missing()).unzip();
+    Missing::new(if texts.is_empty() { "nothing".into() } else { texts.join(", ") }, ranks)
+}

@@ -1,0 +1,178 @@
+//! The part of an exchange whose fields are on a device that has done its work when a call returns: the CPU.
+//!
+//! `start` posts the receives, packs and sends the messages, opens the windows for neighbours, and copies the cells that the
+//! rank sends to itself. With one thread, each message is sent before the next one is packed. `poll` copies from the windows
+//! that neighbours have opened, and unpacks each message that has arrived. Nothing here waits for a device.
+
+use super::stream::Ways;
+use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
+use crate::exchange::options::{ExchangeError, Schedule, Traffic};
+use crate::exchange::ways::memory::windows::Windows;
+use crate::exchange::ways::messages::run::Messages;
+use crate::exchange::work::capture::Capturable;
+use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::part::{Part, PartState, each_once};
+use crate::exchange::work::trace::PartTrace;
+use crate::field::Storage;
+use crate::transport::Transport;
+
+/// A part on a device of type `D`, which is not asynchronous.
+pub(crate) struct HostPart<D: Device> {
+    device: D,
+    stream: D::Stream,
+    messages: Messages<D>,
+    windows: Windows<D>,
+    /// The copies of cells that the rank sends to itself.
+    own_cells: CopyList<D>,
+    /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
+    bases: Vec<Pointer>,
+    traffic: Traffic,
+    /// The number of exchanges that were started, modulo 2.
+    round: usize,
+    state: PartState,
+    trace: PartTrace<D>,
+}
+
+impl<D: Device> HostPart<D> {
+    /// Of the `ways`, only those exist that such a device has.
+    pub(crate) fn new(
+        device: D,
+        stream: D::Stream,
+        ways: Ways<D>,
+        traffic: Traffic,
+        trace: PartTrace<D>,
+    ) -> HostPart<D> {
+        let Ways { messages, windows, own_cells, .. } = ways;
+        let (bases, round, state) = (Vec::new(), 0, PartState::Idle);
+        HostPart { device, stream, messages, windows, own_cells, bases, traffic, round, state, trace }
+    }
+}
+
+/// The work of a part as a [`Lane`]. A macro, so that it borrows only these fields.
+macro_rules! lane {
+    ($part:expr) => {
+        Lane { device: &$part.device, bases: &$part.bases, stream: &$part.stream, trace: &$part.trace }
+    };
+}
+
+impl<D: Device> Part for HostPart<D> {
+    fn device(&self) -> DeviceId {
+        self.device.id()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    fn attach(&self) -> Result<Attached, DeviceError> {
+        self.device.attach()
+    }
+
+    fn is_ordered_by(&self, _schedule: &Schedule<'_>) -> bool {
+        true
+    }
+
+    fn check_stream(&self, _schedule: &Schedule<'_>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        transport: &dyn Transport,
+        _schedule: &Schedule<'_>,
+        _watched: bool,
+    ) -> Result<(), ExchangeError> {
+        self.messages.begin();
+        self.windows.begin();
+        self.round ^= 1;
+        // SAFETY: the last exchange was unpacked, and the work before is done, since the device is synchronous; halo cells
+        // are in flight, and the exchange fills each of them once.
+        unsafe { self.messages.receive(transport)? };
+        // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
+        // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange has
+        // completed.
+        unsafe { self.messages.pack(&lane!(self), None, self.round, transport)? };
+        // Neighbours can begin while we copy our own cells.
+        // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from
+        // fields while these are in flight.
+        unsafe { self.messages.send_group(transport)? };
+        self.windows.open(self.round, transport)?;
+        self.messages.trace_receives();
+        self.state = PartState::Travelling;
+        // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
+        unsafe { self.own_cells.run(&lane!(self))? };
+        Ok(())
+    }
+
+    fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
+        if self.state != PartState::Travelling {
+            return Ok(true);
+        }
+        let lane = lane!(self);
+        let mut complete = self.windows.advance(&lane, self.round, transport, finishing)?;
+        // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and if their
+        // memory is borrowed, it is borrowed exclusively.
+        complete &= unsafe { self.messages.advance(&lane, transport, finishing)? };
+        if complete {
+            self.state = PartState::Arrived;
+        }
+        Ok(complete)
+    }
+
+    fn finish(&mut self, transport: &dyn Transport, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        let lane = lane!(self);
+        // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange.
+        unsafe { self.messages.unpack(&lane)? };
+        // SAFETY: as above.
+        unsafe { self.messages.unpack_rest(&lane)? };
+        self.windows.finish(&lane, self.round, transport)?;
+        self.state = PartState::Idle;
+        Ok(())
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
+
+    fn finish_behind_gate(&mut self, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+
+    fn is_gated(&self) -> bool {
+        false
+    }
+
+    fn is_packing(&self) -> bool {
+        false
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn place(&mut self, bases: &[Pointer]) {
+        self.bases.clear();
+        self.bases.extend_from_slice(bases);
+    }
+
+    fn writes(&self, _storage: &Storage) {}
+
+    fn missing(&self) -> Vec<(usize, String)> {
+        each_once(self.messages.missing().chain(self.windows.missing()))
+    }
+
+    fn abandon(&mut self, transport: &dyn Transport) -> bool {
+        if self.state != PartState::Abandoned {
+            self.state = PartState::Abandoned;
+            self.messages.fail();
+            self.windows.fail();
+            self.windows.close(transport);
+            self.messages.close(transport);
+        }
+        true
+    }
+
+    fn capturable(&mut self) -> Result<&mut dyn Capturable, String> {
+        Err(format!("{} does not capture work", self.device.id()))
+    }
+}

@@ -1,0 +1,294 @@
+//! All messages of a part: packing them in groups, sending, receiving and unpacking them.
+//!
+//! The messages of a group are packed by one list of copies, and sent when the mark of the group is reached, while
+//! later groups are still being packed. Messages that are not split are in the first group; chunk k of a message that
+//! is staged in [chunks](super::chunks) is in group k. Received messages are unpacked by one list when all have
+//! arrived, except for chunks: each is unpacked when it has arrived.
+//!
+//! On a synchronous device with one thread, each message has a list of its own. It is packed and sent before the next
+//! one is packed, and unpacked when it has arrived, while others are still under way. The largest is packed first: it
+//! takes longest on the wire, and the total time is least if jobs are begun in the order of the time that they take
+//! afterwards, the longest first (Jackson's rule for jobs with delivery times; J. R. Jackson, Scheduling a production
+//! line to minimize maximum tardiness, 1955).
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::message::{Message, ReceivedMessage, SentMessage};
+use crate::device::{Device, DeviceError};
+use crate::exchange::options::ExchangeError;
+use crate::exchange::work::buffers::Buffers;
+use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::mark::Mark;
+use crate::exchange::work::streams::MoveStream;
+use crate::field::Storage;
+use crate::transport::Transport;
+
+/// All messages of a part.
+pub(crate) struct Messages<D: Device> {
+    /// In the order of their groups.
+    pub(crate) sends: Vec<SentMessage<D>>,
+    pub(crate) receives: Vec<ReceivedMessage<D>>,
+    /// Never empty: the first group always exists.
+    pub(crate) groups: Vec<Group<D>>,
+    /// The copies that unpack all messages without a list of their own.
+    pub(crate) unpack: CopyList<D>,
+    /// The number of groups that were sent in this exchange.
+    pub(crate) groups_sent: usize,
+    /// Owns the memory of all messages that do not lie in fields.
+    pub(crate) buffers: Arc<Buffers<D>>,
+    /// The fields that messages lie in.
+    pub(crate) in_place: Vec<Arc<Storage>>,
+}
+
+/// Messages that are packed together.
+pub(crate) struct Group<D: Device> {
+    /// One list; or, if there are messages in shared memory, which are used in turn, one for even exchanges and one for
+    /// odd ones.
+    pub(crate) pack: Vec<CopyList<D>>,
+    /// The point at which they are packed and, if they are moved, in memory of the host.
+    pub(crate) packed: Mark<D>,
+    /// The range of these messages among the sent messages of the part.
+    pub(crate) messages: Range<usize>,
+}
+
+impl<D: Device> Messages<D> {
+    /// Begins an exchange.
+    pub(crate) fn begin(&mut self) {
+        self.each().for_each(Message::begin);
+        self.groups_sent = 0;
+        self.receives.iter_mut().for_each(|received| received.is_in_stream = false);
+    }
+
+    /// Posts all receives.
+    ///
+    /// # Safety
+    /// The messages of the last exchange are unpacked. Nobody uses the halo cells that messages are received into until
+    /// these have arrived.
+    pub(crate) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        for received in &mut self.receives {
+            // SAFETY: the caller guarantees it; nobody touches a buffer before its message has arrived.
+            unsafe { received.message.post(transport)? };
+        }
+        Ok(())
+    }
+
+    /// Packs all messages of exchange `round` (modulo 2), and sends those that have lists of their own. If there are
+    /// `moves`, messages that are moved to memory of the host are moved there.
+    ///
+    /// # Safety
+    /// Nobody writes the fields until the messages are packed, nor the cells that messages are sent from until these
+    /// are complete. The messages of the last exchange are complete.
+    pub(crate) unsafe fn pack(
+        &mut self,
+        lane: &Lane<'_, D>,
+        moves: Option<&MoveStream<D>>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        for sent in &mut self.sends {
+            // SAFETY: the caller guarantees it; only synchronous devices have such lists.
+            unsafe { sent.pack_and_send(lane, transport)? };
+        }
+        moves.map_or(Ok(()), |moves| moves.begin(lane.device, lane.stream))?;
+        for group in &self.groups {
+            // SAFETY: the caller guarantees it.
+            let last = unsafe { group.list(round).pack(lane, moves)? };
+            group.packed.record(lane.device, last)?;
+        }
+        Ok(moves.map_or(Ok(()), |moves| moves.end(lane.device))?)
+    }
+
+    /// Puts the packing of the first group into `stream`, and the copy that moves it, for work that is captured.
+    ///
+    /// # Safety
+    /// As for [`pack`](Messages::pack), whenever the captured work is run.
+    pub(crate) unsafe fn put_packing(
+        &self,
+        device: &D,
+        stream: &D::Stream,
+        round: usize,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller guarantees it.
+        self.groups[..1].iter().try_for_each(|group| unsafe { group.list(round).put(device, &[], stream) })
+    }
+
+    /// Whether the first group is packed.
+    pub(crate) fn is_packed(&self, device: &D) -> Result<bool, DeviceError> {
+        self.groups.first().map_or(Ok(true), |group| group.packed.is_reached(device))
+    }
+
+    /// Blocks until the group that is sent next is packed.
+    pub(crate) fn wait_for_packing(&self, device: &D) -> Result<(), DeviceError> {
+        self.groups.get(self.groups_sent).map_or(Ok(()), |group| group.packed.wait(device))
+    }
+
+    /// Sends the next group.
+    ///
+    /// # Safety
+    /// It is packed. Until its messages are complete, nobody writes their buffer or the cells that they are sent from.
+    pub(crate) unsafe fn send_group(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
+        if let Some(group) = self.groups.get(self.groups_sent) {
+            for sent in &mut self.sends[group.messages.clone()] {
+                // SAFETY: the caller guarantees it.
+                unsafe { sent.send(transport)? };
+            }
+            self.groups_sent += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is packed, sent or received.
+    pub(crate) fn are_none(&self) -> bool {
+        let packs = self.groups.iter().flat_map(|group| &group.pack).any(|list| !list.is_empty());
+        !packs && self.sends.is_empty() && self.receives.is_empty()
+    }
+
+    /// Whether any message is received.
+    pub(crate) fn are_received(&self) -> bool {
+        !self.receives.is_empty()
+    }
+
+    /// Begins the spans of all receives in the time line: from now on, they are waited for.
+    pub(crate) fn trace_receives(&mut self) {
+        self.receives.iter_mut().for_each(|received| received.message.transfer.begin());
+    }
+
+    /// Whether all groups were sent in this exchange.
+    pub(crate) fn are_sent(&self) -> bool {
+        self.groups_sent == self.groups.len()
+    }
+
+    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
+    /// messages are complete.
+    ///
+    /// # Safety
+    /// The first group was sent. As for [`send_group`](Messages::send_group), except that groups need not be packed,
+    /// and as for [`ReceivedMessage::advance`].
+    pub(crate) unsafe fn advance(
+        &mut self,
+        lane: &Lane<'_, D>,
+        transport: &dyn Transport,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        while let Some(group) = self.groups.get(self.groups_sent) {
+            if !group.packed.is_reached(lane.device)? {
+                break;
+            }
+            // SAFETY: it is packed; the caller guarantees the rest.
+            unsafe { self.send_group(transport)? };
+        }
+        let mut complete = true;
+        for received in &mut self.receives {
+            // SAFETY: the caller guarantees it.
+            complete &= unsafe { received.advance(lane, transport, finishing)? };
+        }
+        for sent in &mut self.sends {
+            complete &= sent.message.test(transport)?;
+        }
+        Ok(complete)
+    }
+
+    /// Unpacks all messages in the stream of `lane`: those with lists of their own, too, unless they are unpacked
+    /// already. No other stream unpacks them later.
+    ///
+    /// # Safety
+    /// As for [`unpack`](Messages::unpack).
+    pub(crate) unsafe fn unpack_in_stream(&mut self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.unpack(lane)? };
+        // SAFETY: as above.
+        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack_in_stream(lane) })
+    }
+
+    /// Unpacks all messages that have no lists of their own.
+    ///
+    /// # Safety
+    /// The messages have arrived when the device runs this. Nobody else uses the halo cells that they fill.
+    pub(crate) unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        // SAFETY: the buffers are ours until the next receives, which wait for this; the caller guarantees the rest.
+        unsafe { self.unpack.run(lane) }
+    }
+
+    /// As [`unpack`](Messages::unpack), into `stream`, for work that is captured.
+    ///
+    /// # Safety
+    /// As for [`unpack`](Messages::unpack), whenever the captured work is run.
+    pub(crate) unsafe fn put_unpacking(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: as above.
+        unsafe { self.unpack.put(device, &[], stream) }
+    }
+
+    /// Unpacks the messages that have lists of their own and are not unpacked yet.
+    ///
+    /// # Safety
+    /// All have arrived. Nobody else uses the halo cells that they fill.
+    pub(crate) unsafe fn unpack_rest(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        // SAFETY: the caller guarantees it.
+        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
+    }
+
+    /// Whether any message is split into chunks.
+    pub(crate) fn are_chunked(&self) -> bool {
+        self.groups.len() > 1 || self.receives.iter().any(|received| received.unpack.is_some())
+    }
+
+    /// The messages that are missing: the rank of each, and a description in words.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
+        let received = self.receives.iter().filter_map(ReceivedMessage::missing);
+        received.chain(self.sends.iter().filter_map(SentMessage::missing))
+    }
+
+    /// Ends the spans of messages under way in the time line as failed.
+    pub(crate) fn fail(&mut self) {
+        self.each().for_each(|message| message.transfer.fail());
+    }
+
+    /// Closes all channels. The transport keeps the memory that it may still be using.
+    pub(crate) fn close(&mut self, transport: &dyn Transport) {
+        let fields = if self.each().any(|message| message.is_in_field()) {
+            std::mem::take(&mut self.in_place)
+        } else {
+            Vec::new()
+        };
+        let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
+        for message in self.each() {
+            // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
+            // fields.
+            unsafe { transport.close(message.channel, Arc::clone(&memory) as _) };
+        }
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut Message> {
+        let sent = self.sends.iter_mut().map(|sent| &mut sent.message);
+        sent.chain(self.receives.iter_mut().map(|received| &mut received.message))
+    }
+}
+
+impl<D: Device> Group<D> {
+    /// The copies that pack the group in exchange `round` (modulo 2).
+    fn list(&self, round: usize) -> &CopyList<D> {
+        &self.pack[round % self.pack.len()]
+    }
+}
+
+/// The memory of abandoned messages, which the transport may still be using.
+struct AbandonedMemory {
+    _buffers: Arc<dyn Any + Send + Sync>,
+    /// Marked as in flight until the transport drops this.
+    fields: Vec<Arc<Storage>>,
+}
+
+impl AbandonedMemory {
+    fn new(buffers: Arc<dyn Any + Send + Sync>, fields: Vec<Arc<Storage>>) -> AbandonedMemory {
+        fields.iter().for_each(|storage| storage.hold());
+        AbandonedMemory { _buffers: buffers, fields }
+    }
+}
+
+impl Drop for AbandonedMemory {
+    fn drop(&mut self) {
+        self.fields.iter().for_each(|storage| storage.release());
+    }
+}

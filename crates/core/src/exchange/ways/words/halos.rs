@@ -1,0 +1,105 @@
+//! Windows on halos, into which the sender writes: the receiver lends its fields, and the sender copies to them.
+//!
+//! Streams hand them over, as they do fields from which the receiver copies, with the roles of the two ends exchanged.
+
+use std::sync::Arc;
+
+use super::windows::StreamWord;
+use crate::exchange::options::{CopiedBy, Way};
+use crate::exchange::ways::fields::PartFields;
+use crate::exchange::ways::memory::exported::{Exported, Imported};
+use crate::exchange::ways::memory::mapping::MappedField;
+use crate::exchange::ways::memory::segment::Segment;
+use crate::exchange::ways::offer::{FieldHandle, LentFields, lent_blocks, lent_word};
+use crate::pattern::Pattern;
+use crate::transport::{TransportError, Window};
+
+impl PartFields {
+    /// Receiver: whether the sender shall copy. `fields` is the window that a sender in this process lends; `None` for
+    /// another process, which mostly has a device of its own.
+    pub(crate) fn prefers_sender(&self, copied_by: CopiedBy, fields: Option<&Window>) -> bool {
+        let own = self.device.info().id;
+        let differ = |fields: &Window| lent_blocks(fields).iter().any(|block| block.device != own);
+        match copied_by {
+            CopiedBy::Quickest => fields.is_none_or(differ),
+            CopiedBy::Receiver => false,
+            CopiedBy::Sender => true,
+        }
+    }
+
+    /// Receiver: lends the halos to `peer` in this process, which finds them under `tag`. Also returns their word; `None`
+    /// if there is none.
+    pub(crate) fn publish_halos(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        tag: u32,
+    ) -> Result<Option<(Arc<Window>, StreamWord)>, TransportError> {
+        let window = Arc::new(Window::new(self.lent()));
+        let Some(word) = lent_word(&window).cloned() else { return Ok(None) };
+        let is_published = pattern.comm().transport().publish(peer, tag, &window)?;
+        Ok(is_published.then_some((window, word)))
+    }
+
+    /// Sender: takes the halos that `peer` has published under `tag`, and their word; `None` if the device does not reach
+    /// them.
+    pub(crate) fn attach_halos(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        tag: u32,
+    ) -> Result<Option<(Arc<Window>, StreamWord)>, TransportError> {
+        let attached =
+            pattern.comm().transport().attach(peer, tag)?.filter(|window| self.reaches_all(window));
+        Ok(attached.and_then(|window| {
+            let word = lent_word(&window)?.clone();
+            Some((window, word))
+        }))
+    }
+
+    /// Receiver: lends the halos to another process, by `segment`. Also returns the handles of the fields that are copied
+    /// straight; `None` if one of them cannot be exported.
+    pub(crate) fn export_halos(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        ways: &[Way],
+        segment: &Segment,
+    ) -> Option<(Arc<Window>, Vec<Option<FieldHandle>>)> {
+        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
+        let handles = self.fields.iter().zip(ways).map(|((_, field), way)| match way {
+            Way::Direct => self.field_handle(field, pieces).map(Some),
+            _ => Some(None),
+        });
+        let handles = handles.collect::<Option<Vec<_>>>()?;
+        let owner = Arc::new(Exported::new(self.owners(), segment.release_flag()?));
+        let (memory, offset) = segment.direct();
+        let lent = LentFields { _owners: vec![owner as _], ..LentFields::default() };
+        let window = Window::between_processes(memory, offset, lent)?;
+        Some((Arc::new(window), handles))
+    }
+
+    /// Sender: maps the halos that `peer` in another process lends by `segment`; `None` if it cannot.
+    pub(crate) fn import_halos(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        handles: &[Option<FieldHandle>],
+        segment: &Segment,
+    ) -> Result<Option<Arc<Window>>, TransportError> {
+        let Some(flag) = segment.release_flag() else { return Ok(None) };
+        // If one cannot be mapped, this tells the peer that nothing is.
+        let mut imported = Imported::new(Vec::new(), flag);
+        let mut blocks = Vec::new();
+        for (position, handle) in handles.iter().enumerate().take(self.fields.len()) {
+            let Some(handle) = handle else { continue };
+            let mapped = self.map_field(pattern, peer, position, handle)?;
+            let Some(MappedField { blocks: of_field, owner }) = mapped else { return Ok(None) };
+            blocks.extend(of_field);
+            imported.add(owner);
+        }
+        let (memory, offset) = segment.direct();
+        let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
+        Ok(Window::between_processes(memory, offset, lent).map(Arc::new))
+    }
+}

@@ -1,0 +1,474 @@
+//! Windows on fields that streams hand over by words, which they write and await; no host takes part.
+//!
+//! The owner of a window lends fields to its *borrower*, which copies: from them, if it receives their cells, or into
+//! their halos, if it sends. There is one word for each window, in host memory that both ends reach. It is 0 while
+//! nothing is lent. In each exchange
+//!
+//! 1. the owner's stream writes 1 when the work before is done: the borrower may copy;
+//! 2. the borrower's stream awaits the 1, copies, and writes 0;
+//! 3. the owner's stream awaits the 0: the fields may be used again.
+//!
+//! Either end may await its number on the host instead, where a waiting stream could hold back the work that it waits
+//! for; the other end does not notice. While a stream waits, the engine watches the words and the time. If a neighbour
+//! is missing, the exchange is stopped: its copies do nothing from then on, and the host writes the numbers that its
+//! stream awaits, so that the stream goes on. An owner that stops waits for a borrower that may be copying, as the state
+//! of the window says.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::comm::drive_meanwhile;
+use crate::device::{CopyItem, Device, DeviceError, Pointer, WordOperation};
+use crate::exchange::options::ExchangeError;
+use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
+use crate::exchange::work::mark::{Marks, Patience, Word};
+use crate::exchange::work::trace::TransferTrace;
+use crate::transport::{Transport, TransportError, Window};
+
+/// The word of a window.
+#[derive(Clone)]
+pub(crate) struct StreamWord {
+    pointer: Pointer,
+    /// Owns the memory, or its registration with the device.
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+/// One end of a window.
+#[derive(Debug)]
+pub(crate) struct StreamWindow {
+    pub(crate) peer: usize,
+    /// Whether the sender copies, into halos.
+    pub(crate) on_halo: bool,
+    /// Either end closes it for good.
+    pub(crate) window: Arc<Window>,
+    pub(crate) word: StreamWord,
+    pub(crate) transfer: TransferTrace,
+}
+
+/// All such windows of a part.
+pub(crate) struct StreamWindows<D: Device> {
+    lent: Vec<StreamWindow>,
+    borrowed: Vec<StreamWindow>,
+    /// The copies from all borrowed windows.
+    copies: CopyList<D>,
+    /// For even exchanges and for odd ones.
+    progress: [ReachedWords<D>; 2],
+    operations: [Operations; 2],
+    /// Not 0 once the exchange is stopped: copies do nothing.
+    stop: Word<D>,
+    /// The host awaits the numbers of neighbours.
+    awaits_on_host: bool,
+    stage: Stage,
+    /// Never recorded: asking for it tells whether the device has failed.
+    never: D::Event,
+    patience: Patience,
+}
+
+/// What the host has put into the stream of the current exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing, or the exchange is over.
+    Over,
+    /// At most its begin.
+    Begun,
+    /// All of it.
+    Put,
+}
+
+/// What the stream does with words, before the copies and after them.
+struct Operations {
+    begin: Vec<WordOperation>,
+    /// The place in `begin` of the numbers of neighbours.
+    opened: Range<usize>,
+    end: Vec<WordOperation>,
+    /// The place in `end` of the numbers of neighbours.
+    returned: Range<usize>,
+}
+
+/// How far the stream is, in words that it sets to 1.
+struct ReachedWords<D: Device> {
+    /// The work before is done.
+    begun: Word<D>,
+    /// All copies between the borrowed windows and our fields are done.
+    copied: Word<D>,
+    /// The exchange is over. If the stream, not the host, awaits the returns, all lent windows are returned.
+    done: Word<D>,
+}
+
+impl StreamWord {
+    /// # Safety
+    /// The word is 0, and its memory is kept by `owner` and accessed as an atomic, or by streams, alone.
+    pub(crate) unsafe fn new(pointer: Pointer, owner: Arc<dyn Any + Send + Sync>) -> StreamWord {
+        StreamWord { pointer, _owner: owner }
+    }
+
+    fn atomic(&self) -> &AtomicU32 {
+        // SAFETY: the promise of `new`.
+        unsafe { AtomicU32::from_ptr(self.pointer.as_ptr().cast()) }
+    }
+
+    fn load(&self) -> u32 {
+        self.atomic().load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for StreamWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamWord({})", self.load())
+    }
+}
+
+impl<D: Device> ReachedWords<D> {
+    fn new(marks: &mut Marks<D>) -> Result<ReachedWords<D>, DeviceError> {
+        Ok(ReachedWords { begun: marks.word()?, copied: marks.word()?, done: marks.word()? })
+    }
+}
+
+impl Operations {
+    fn new<D: Device>(
+        ReachedWords { begun, copied, done }: &ReachedWords<D>,
+        lent: &[StreamWindow],
+        borrowed: &[StreamWindow],
+    ) -> Operations {
+        use WordOperation::{Await, Write};
+
+        let mut begin = vec![Write(begun.pointer(), 1)];
+        begin.extend(lent.iter().map(|lent| Write(lent.word.pointer, 1)));
+        let opened = begin.len()..begin.len() + borrowed.len();
+        begin.extend(borrowed.iter().map(|borrowed| Await(borrowed.word.pointer, 1)));
+        // First, so that a host that finds a window closed and its word 0 knows whether it was read.
+        let mut end = vec![Write(copied.pointer(), 1)];
+        end.extend(borrowed.iter().map(|borrowed| Write(borrowed.word.pointer, 0)));
+        let returned = end.len()..end.len() + lent.len();
+        end.extend(lent.iter().map(|lent| Await(lent.word.pointer, 0)));
+        end.push(Write(done.pointer(), 1));
+        Operations { begin, opened, end, returned }
+    }
+}
+
+impl<D: Device> StreamWindows<D> {
+    /// Binds the `copies` between the borrowed windows and our fields.
+    pub(crate) fn bind(
+        device: &D,
+        lent: Vec<StreamWindow>,
+        borrowed: Vec<StreamWindow>,
+        copies: Vec<CopyItem>,
+        marks: &mut Marks<D>,
+    ) -> Result<StreamWindows<D>, DeviceError> {
+        let progress = [ReachedWords::new(marks)?, ReachedWords::new(marks)?];
+        let operations = progress.each_ref().map(|words| Operations::new(words, &lent, &borrowed));
+        Ok(StreamWindows {
+            lent,
+            borrowed,
+            copies: CopyList::bind(device, Purpose::Unpacking, copies, None)?,
+            progress,
+            operations,
+            stop: marks.word()?,
+            awaits_on_host: false,
+            stage: Stage::Over,
+            never: device.create_event(false)?,
+            patience: Patience::default(),
+        })
+    }
+
+    /// Puts the exchange into the stream of `lane`; if `awaits_on_host`, only its begin. The work before comes before it
+    /// in that stream.
+    ///
+    /// # Safety
+    /// Until the exchange is over, nobody writes the lent cells, and nobody else uses the halo cells that are filled.
+    pub(crate) unsafe fn start(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        awaits_on_host: bool,
+    ) -> Result<(), ExchangeError> {
+        self.begin(round, awaits_on_host)?;
+        // WAIT: copying follows the neighbour's word: its field may be read.
+        // SAFETY: the caller guarantees it.
+        unsafe { self.put_begin(lane.device, lane.stream, round)? };
+        if awaits_on_host {
+            return Ok(());
+        }
+        // SAFETY: as above; the words that are awaited come from streams of neighbours, or from the host that stops it.
+        unsafe { self.put_end(lane, round) }
+    }
+
+    /// Lets the stream await all numbers in the work that is put next.
+    pub(crate) fn await_in_stream(&mut self) {
+        self.awaits_on_host = false;
+    }
+
+    /// Begins an exchange on the host, before its work is put into a stream or replayed.
+    pub(crate) fn begin(&mut self, round: usize, awaits_on_host: bool) -> Result<(), ExchangeError> {
+        let ReachedWords { begun, copied, done } = &self.progress[round];
+        [begun, copied, done].into_iter().for_each(|word| word.store(0));
+        (self.awaits_on_host, self.stage) = (awaits_on_host, Stage::Begun);
+        self.patience.begin();
+        self.each().for_each(|window| window.transfer.open());
+        if let Some(closed) = self.lent.iter().find(|lent| lent.window.is_closed()) {
+            return Err(TransportError::PeerGaveUp { peer: closed.peer }.into());
+        }
+        if !awaits_on_host {
+            self.begin_use()?;
+        }
+        self.each().for_each(|window| window.transfer.begin());
+        Ok(())
+    }
+
+    /// Puts the begin of the exchange into `stream`: the neighbours may copy.
+    ///
+    /// # Safety
+    /// As for [`start`](StreamWindows::start).
+    pub(crate) unsafe fn put_begin(
+        &self,
+        device: &D,
+        stream: &D::Stream,
+        round: usize,
+    ) -> Result<(), DeviceError> {
+        let Operations { begin, opened, .. } = &self.operations[round];
+        // SAFETY: the caller guarantees it.
+        unsafe { self.put_words((begin, opened), device, stream) }
+    }
+
+    /// Puts the copies and the end of the exchange into the stream of `lane`.
+    ///
+    /// # Safety
+    /// As for [`start`](StreamWindows::start). All borrowed windows are open when the stream gets there.
+    unsafe fn put_end(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<(), ExchangeError> {
+        if !self.copies.is_empty() {
+            // SAFETY: the caller guarantees it.
+            unsafe { self.copies.run_unless(self.stop.pointer(), lane)? };
+        }
+        // WAIT: the end follows the neighbour's word: this rank's field has been read.
+        // SAFETY: as above.
+        unsafe { self.put_return(lane.device, lane.stream, round)? };
+        self.stage = Stage::Put;
+        Ok(())
+    }
+
+    /// Notes that the exchange was put into the stream as captured work.
+    pub(crate) fn is_replayed(&mut self) {
+        self.stage = Stage::Put;
+    }
+
+    /// As [`put_end`](StreamWindows::put_end), for work that is captured.
+    ///
+    /// # Safety
+    /// As for [`put_end`](StreamWindows::put_end).
+    pub(crate) unsafe fn put_captured_end(
+        &self,
+        device: &D,
+        stream: &D::Stream,
+        round: usize,
+    ) -> Result<(), DeviceError> {
+        if !self.copies.is_empty() {
+            // SAFETY: the caller guarantees it.
+            unsafe { self.copies.put_unless(self.stop.pointer(), device, stream)? };
+        }
+        // SAFETY: as above.
+        unsafe { self.put_return(device, stream, round) }
+    }
+
+    /// # Safety
+    /// As for [`put_end`](StreamWindows::put_end), after the copies.
+    unsafe fn put_return(&self, device: &D, stream: &D::Stream, round: usize) -> Result<(), DeviceError> {
+        let Operations { end, returned, .. } = &self.operations[round];
+        // SAFETY: the caller guarantees it.
+        unsafe { self.put_words((end, returned), device, stream) }
+    }
+
+    /// Puts operations into `stream`, without those at `awaited`, which await numbers of neighbours, if the host awaits
+    /// these.
+    ///
+    /// # Safety
+    /// As for [`start`](StreamWindows::start).
+    unsafe fn put_words(
+        &self,
+        (operations, awaited): (&[WordOperation], &Range<usize>),
+        device: &D,
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
+        let pieces = if self.awaits_on_host {
+            [&operations[..awaited.start], &operations[awaited.end..]]
+        } else {
+            [operations, &[]]
+        };
+        pieces.into_iter().filter(|piece| !piece.is_empty()).try_for_each(|piece| {
+            // SAFETY: the words live as long as the windows, which outlive the work.
+            unsafe { device.put_words(piece, stream) }
+        })
+    }
+
+    /// Makes progress, and returns whether the exchange is over.
+    pub(crate) fn advance(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<bool, ExchangeError> {
+        if self.stage == Stage::Over {
+            return Ok(true);
+        }
+        if self.stage == Stage::Begun {
+            if self.progress[round].begun.load() == 0 || self.borrowed.iter().any(|it| it.word.load() == 0) {
+                self.check(lane.device, round)?;
+                return Ok(false);
+            }
+            self.begin_use()?;
+            // SAFETY: `start` had the promise, and all borrowed windows are open.
+            unsafe { self.put_end(lane, round)? };
+        }
+        let is_over = self.progress[round].done.load() != 0
+            && (!self.awaits_on_host || self.lent.iter().all(|lent| lent.word.load() == 0));
+        if is_over {
+            self.stage = Stage::Over;
+            // Each of them, also after one whose owner has not waited.
+            let torn: Vec<_> = self.borrowed.iter().filter(|borrowed| !borrowed.window.end_use()).collect();
+            if let Some(torn) = torn.first() {
+                return Err(TransportError::PeerGaveUp { peer: torn.peer }.into());
+            }
+            let mut on_halos = self.lent.iter().filter(|lent| lent.on_halo);
+            if let Some(unfilled) = on_halos.find(|lent| lent.window.is_use_abandoned()) {
+                return Err(TransportError::PeerGaveUp { peer: unfilled.peer }.into());
+            }
+            self.each().for_each(|window| window.transfer.end());
+        } else {
+            self.check(lane.device, round)?;
+        }
+        Ok(is_over)
+    }
+
+    /// Whether the device is still busy with the work before, or copies.
+    pub(crate) fn is_on_device(&self, round: usize) -> bool {
+        let ReachedWords { begun, copied, .. } = &self.progress[round];
+        let all_open = self.borrowed.iter().all(|borrowed| borrowed.word.load() != 0);
+        begun.load() == 0 || copied.load() == 0 && all_open
+    }
+
+    /// The neighbours that are missing, each also in words.
+    pub(crate) fn missing(&self, round: usize) -> impl Iterator<Item = (usize, String)> {
+        let copied = self.progress[round].copied.load() != 0;
+        let closed = self.borrowed.iter().filter(move |borrowed| !copied && borrowed.word.load() == 0);
+        let unread = self.lent.iter().filter(|lent| lent.word.load() != 0);
+        let texts = |window: &StreamWindow, [on_field, on_halo]: [&str; 2]| {
+            let text = if window.on_halo { on_halo } else { on_field };
+            (window.peer, text.replace("{}", &window.peer.to_string()))
+        };
+        let on_borrowed = ["the field of rank {}", "the halo of rank {}"];
+        let on_lent =
+            ["rank {}, which has not copied our field yet", "rank {}, which has not filled our halo yet"];
+        let closed = closed.map(move |borrowed| texts(borrowed, on_borrowed));
+        closed.chain(unread.map(move |lent| texts(lent, on_lent)))
+    }
+
+    /// Ends the spans in the time line as failed.
+    pub(crate) fn fail(&mut self) {
+        self.each().for_each(|window| window.transfer.fail());
+    }
+
+    /// Closes all windows for good, and lets the stream go on: it copies nothing any more, and awaits nothing. Blocks
+    /// until the stream has done the exchange, or the device has failed, and until no neighbour uses our fields. Returns
+    /// `false` if a neighbour in another process, which does not answer, may still write into our halos.
+    pub(crate) fn stop(
+        &self,
+        device: &D,
+        stream: &D::Stream,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> bool {
+        if self.stage == Stage::Put && self.progress[round].copied.load() != 0 {
+            // What we have copied is whole.
+            for borrowed in &self.borrowed {
+                let _ = borrowed.window.end_use();
+            }
+        }
+        for window in self.all() {
+            window.window.shut();
+            transport.notify(window.peer);
+        }
+        // After closing: our stream then returns windows without having copied, and their owners see that they were closed.
+        self.stop.store(1);
+        let is_put = self.stage == Stage::Put || self.stage == Stage::Begun && !self.awaits_on_host;
+        if is_put {
+            self.release_stream(device, stream, round, transport);
+        }
+        self.abandon_use(transport);
+        // If the exchange is over, all borrowers have copied, although their hosts may not know it yet.
+        if self.stage == Stage::Over {
+            return true;
+        }
+        // Last: two ranks that wait for each other here have both ended their use. The borrower may be driven by this very
+        // thread.
+        let mut is_left = true;
+        for lent in &self.lent {
+            is_left &= lent.window.close(drive_meanwhile) || !lent.on_halo;
+        }
+        is_left
+    }
+
+    /// Writes the numbers that the stream awaits until it has done the exchange. If nothing was put into the stream but the
+    /// begin, or not even that, puts the end.
+    fn release_stream(&self, device: &D, stream: &D::Stream, round: usize, transport: &dyn Transport) {
+        let ReachedWords { begun, done, .. } = &self.progress[round];
+        let write_done = WordOperation::Write(done.pointer(), 1);
+        // SAFETY: the words live as long as the windows, which outlive the work.
+        let is_end_put =
+            self.stage == Stage::Put || unsafe { device.put_words(&[write_done], stream) }.is_ok();
+        let patience = Patience::default();
+        while done.load() == 0 {
+            // Again and again: a neighbour may write at the same time.
+            self.borrowed.iter().for_each(|it| it.word.atomic().store(1, Ordering::Release));
+            self.lent.iter().for_each(|it| it.word.atomic().store(0, Ordering::Release));
+            // Without its end, the stream does not say when it goes on: the numbers stay.
+            if !is_end_put || patience.is_over() && device.query(&self.never).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+            if begun.load() == 0 {
+                // The work before may be behind the gate of another exchange. The copies will do nothing once they run, so
+                // no neighbour has to wait for us until then.
+                self.abandon_use(transport);
+                drive_meanwhile();
+            }
+        }
+    }
+
+    /// Ends the use of the borrowed fields, if it has not ended, as abandoned, and tells the owners.
+    fn abandon_use(&self, transport: &dyn Transport) {
+        for borrowed in self.borrowed.iter().filter(|borrowed| borrowed.window.abandon_use()) {
+            transport.notify(borrowed.peer);
+        }
+    }
+
+    /// Begins to use the borrowed fields: their owners, if they stop, wait for us.
+    fn begin_use(&self) -> Result<(), TransportError> {
+        let closed = self.borrowed.iter().find(|borrowed| !borrowed.window.begin_use());
+        closed.map_or(Ok(()), |closed| Err(TransportError::PeerGaveUp { peer: closed.peer }))
+    }
+
+    /// An error if a neighbour has given up, or the device has failed.
+    fn check(&self, device: &D, round: usize) -> Result<(), ExchangeError> {
+        let ReachedWords { begun, copied, .. } = &self.progress[round];
+        // A neighbour that ends well opens or returns its windows before it closes them: what is found open or returned
+        // after that was so before.
+        let mut closed = self.borrowed.iter().filter(|it| it.window.is_closed());
+        // In this order: our stream notes that it has copied before it returns the windows.
+        let owner = closed.find(|it| it.word.load() == 0 && copied.load() == 0);
+        let mut closed = self.lent.iter().filter(|it| it.window.is_closed());
+        let borrower = closed.find(|it| begun.load() != 0 && it.word.load() != 0);
+        if let Some(gone) = owner.or(borrower) {
+            return Err(TransportError::PeerGaveUp { peer: gone.peer }.into());
+        }
+        if self.patience.is_over() {
+            device.query(&self.never)?;
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &StreamWindow> {
+        self.lent.iter().chain(&self.borrowed)
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut StreamWindow> {
+        self.lent.iter_mut().chain(&mut self.borrowed)
+    }
+}

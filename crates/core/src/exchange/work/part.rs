@@ -1,0 +1,99 @@
+//! The part of an exchange whose fields are on one device: its work in each phase.
+//!
+//! A bound exchange is a list of parts, each compiled for its device, behind the small trait [`Part`]: a
+//! [`HostPart`](crate::exchange::part::host) if the device has done its work when a call returns, a
+//! [`StreamPart`](crate::exchange::part::stream) if it has streams. A part runs through these phases:
+//!
+//! 1. `start` waits (in stream order) for the work before, packs the messages, and copies the cells that the rank sends
+//!    to itself.
+//! 2. `poll`, called repeatedly, sends as soon as packing is done, lends windows (on fields, or on packed messages) to
+//!    neighbours that share memory, copies from the windows that they lend, and tests messages. It touches borrowed
+//!    memory only while the caller waits in `finish`.
+//! 3. `finish` unpacks the rest, and makes the work after wait (in stream order) for it.
+//!
+//! Stretches of messages may lie in fields: from the end of the work before until the message is complete, the
+//! transport reads the cells that it sends there, or writes the cells that it receives. Borrowed memory is never used
+//! in this way: if a pending exchange is forgotten, its owner has it back while messages are under way.
+//!
+//! In each phase the thread is [attached](crate::device::Device::attach) to the device, also for the transport, which may move memory of
+//! the device. Code of the caller runs in none of them.
+
+use super::capture::Capturable;
+use crate::device::{Attached, DeviceError, DeviceId, Pointer};
+use crate::exchange::options::{ExchangeError, Schedule, Traffic};
+use crate::field::Storage;
+use crate::transport::Transport;
+
+/// One device's share of a bound exchange.
+pub(crate) trait Part: Send {
+    fn device(&self) -> DeviceId;
+    fn traffic(&self) -> Traffic;
+    /// Whether `schedule` says in which stream of an asynchronous device an exchange begins or ends.
+    fn is_ordered_by(&self, schedule: &Schedule<'_>) -> bool;
+    /// An error if an exchange cannot begin or end in the stream of `schedule`, because it is being captured.
+    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError>;
+    /// `watched`: a thread polls the exchange until it ends, so that streams may wait for neighbours.
+    fn start(
+        &mut self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+        watched: bool,
+    ) -> Result<(), ExchangeError>;
+    /// Attaches the thread to the device, for several calls.
+    fn attach(&self) -> Result<Attached, DeviceError>;
+    /// Makes progress; returns `true` once `finish` would not wait for a neighbour. `finishing`: the caller waits in
+    /// `finish`, so that borrowed memory may be touched.
+    fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
+    fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
+    /// Whether the device goes on working after a call has returned.
+    fn is_asynchronous(&self) -> bool;
+    /// Puts the end of the exchange into the stream of `schedule` behind a gate, which `poll` opens when `finish` would
+    /// not wait for a neighbour. If that is not possible, does nothing: the caller then calls `finish`. Does not block.
+    fn finish_behind_gate(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
+    /// Whether a gate is closed.
+    fn is_gated(&self) -> bool;
+    /// Whether the device is still packing, or unpacking the last chunks: the exchange is not waiting for neighbours.
+    fn is_packing(&self) -> bool;
+    /// Blocks until the halos of the last exchange are in place.
+    fn synchronize(&self) -> Result<(), DeviceError>;
+    /// The next exchange finds the blocks of memory to which copies are anchored at `bases`.
+    fn place(&mut self, bases: &[Pointer]);
+    /// From now on, access to this memory from the host waits for the part's last exchange.
+    fn writes(&self, storage: &Storage);
+    /// The neighbours that are missing: the rank of each, and in words what is missing of it.
+    fn missing(&self) -> Vec<(usize, String)>;
+    /// Abandons the part for good: afterwards neither the device nor neighbours touch the fields; those that the
+    /// transport may still be using stay marked as in flight. Returns `false` if a neighbour in another process, which
+    /// does not answer, may still write into the fields.
+    fn abandon(&mut self, transport: &dyn Transport) -> bool;
+    /// The part as one that can be captured.
+    ///
+    /// # Errors
+    /// Why it cannot, in words.
+    fn capturable(&mut self) -> Result<&mut dyn Capturable, String>;
+}
+
+/// The state of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartState {
+    /// Between exchanges.
+    Idle,
+    /// The packing is not done, or the receives are not posted yet; `receiving`: they are posted.
+    Packing { receiving: bool },
+    /// The first messages are sent; others, or neighbours, are missing.
+    Travelling,
+    /// Everything has arrived.
+    Arrived,
+    /// Abandoned for good.
+    Abandoned,
+}
+
+/// Descriptions without repetitions: the chunks of a neighbour mostly have the same size and text.
+pub(crate) fn each_once(missing: impl Iterator<Item = (usize, String)>) -> Vec<(usize, String)> {
+    missing.fold(Vec::new(), |mut texts, missing| {
+        if !texts.contains(&missing) {
+            texts.push(missing);
+        }
+        texts
+    })
+}
