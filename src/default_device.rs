@@ -5,6 +5,18 @@ use haloport_core::device::DeviceError;
 /// A device of the type that the enabled features choose, for one rank: the first GPU; or the CPU with one thread, or as
 /// many as the environment variable `RAYON_NUM_THREADS` says.
 ///
+/// ```no_run
+/// use haloport::{Pattern, default_device, run_ranks};
+///
+/// run_ranks(2, |comm| {
+///     let pattern = Pattern::on_grid(&comm, [8, 6]).build()?;
+///     let depth = pattern.field::<f64, _>(&default_device()?)?;
+///     pattern.bind(depth)?.run()?;
+///     Ok(())
+/// })?;
+/// # Ok::<(), haloport::comm::RanksError>(())
+/// ```
+///
 /// # Errors
 /// As for `new` of that device.
 pub fn default_device() -> Result<DefaultDevice, DeviceError> {

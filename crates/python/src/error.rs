@@ -186,6 +186,7 @@ pub(crate) fn leaves_as_it_was(error: &CoreExchangeError) -> bool {
             | Of::FieldCount { .. }
             | Of::FieldDiffers { .. }
             | Of::ForeignStream { .. }
+            | Of::NoStream { .. }
             | Of::Poisoned(_)
     ) || is_wrong_thread(error)
 }

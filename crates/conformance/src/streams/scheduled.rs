@@ -199,6 +199,12 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
     let fields = (Field::<i64, D>::new(device, &pattern)?, Field::<i64, H>::new(host, &pattern)?);
     let mut exchange = pattern.bind(fields)?;
     let stream = device.create_stream(Priority::Normal)?;
+    let of_host = host.create_stream(Priority::Normal)?;
+    let refused = exchange.run_on(&of_host);
+    ensure!(
+        matches!(refused, Err(ExchangeError::NoStream { device: on, .. }) if on == device.id()),
+        "without a stream of the device: {refused:?}"
+    );
     let reached = device.create_event(false)?;
     let left = (comm.rank() + comm.size() - 1) % comm.size();
     for round in 1..=3 {

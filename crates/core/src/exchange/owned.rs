@@ -55,7 +55,7 @@ impl<F: FieldSet> Exchange<F> {
         let Exchange { turns, fields } = self;
         fields.check()?;
         turns.make_ready()?;
-        let (_, slot) = turns.start(|bound| bound.start(schedule))?;
+        let slot = turns.start(|bound| bound.start(schedule))?;
         Ok(Pending::new(&slot.bound, PendingFields::Bound(fields)))
     }
 
@@ -75,7 +75,7 @@ impl<F: FieldSet> Exchange<F> {
         let schedule = order.into();
         self.fields.check()?;
         self.turns.make_ready()?;
-        let (_, slot) = self.turns.start(|bound| bound.start_to_end(schedule))?;
+        let slot = self.turns.start(|bound| bound.start_to_end(schedule))?;
         slot.bound.end(schedule)
     }
 

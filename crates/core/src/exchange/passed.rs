@@ -154,7 +154,7 @@ impl Exchange<Passed> {
     ) -> Result<Pending<'_, F>, ExchangeError> {
         let schedule = order.into();
         self.take(|passed| passed.take_fields(&fields))?;
-        let (_, slot) = self.turns.start(|bound| bound.start(schedule))?;
+        let slot = self.turns.start(|bound| bound.start(schedule))?;
         Ok(Pending::new(&slot.bound, PendingFields::Passed(fields, &slot.passed.identities)))
     }
 
@@ -279,7 +279,7 @@ impl Exchange<Passed> {
     }
 
     fn start_to_end(&mut self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        let (_, slot) = self.turns.start(|bound| bound.start_to_end(schedule))?;
+        let slot = self.turns.start(|bound| bound.start_to_end(schedule))?;
         slot.bound.end(schedule)
     }
 

@@ -107,21 +107,21 @@ impl Turns {
         slot.complete()
     }
 
-    /// Starts the next exchange by `start`, and returns its number and its slot.
+    /// Starts the next exchange by `start`, and returns its slot.
     pub(super) fn start(
         &mut self,
         start: impl FnOnce(&Bound) -> Result<(), ExchangeError>,
-    ) -> Result<(u64, &mut Slot), ExchangeError> {
+    ) -> Result<&mut Slot, ExchangeError> {
         let number = self.started;
         start(&self.slot(number)?.bound)?;
         self.started += 1;
-        Ok((number, self.slot(number)?))
+        self.slot(number)
     }
 
     /// Starts the next exchange without a borrow.
     pub(super) fn start_detached(&mut self, schedule: Schedule<'_>) -> Result<Ticket, ExchangeError> {
-        let (number, slot) = self.start(|bound| bound.start(schedule))?;
-        slot.detached = Some(number);
+        let number = self.started;
+        self.start(|bound| bound.start(schedule))?.detached = Some(number);
         Ok(Ticket { exchange: self.number, number })
     }
 

@@ -298,3 +298,33 @@ fn memory_that_is_exhausted_is_a_typed_error() {
     })
     .unwrap();
 }
+
+#[test]
+fn a_grid_is_split_evenly_in_one_expression() {
+    for ranks in [1, 2, 3, 7] {
+        run_ranks(ranks, |comm| {
+            let pattern = Pattern::on_grid(&comm, [5, 6]).periodic([true, false]).halo(2).build()?;
+            let grid = Grid::new([5, 6])?.periodic([true, false])?;
+            let mine = Split::balanced(&grid, ranks)?.part(comm.rank()).ok_or("no part")?;
+            let expected = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(2))?;
+            assert_eq!((pattern.boxes(), pattern.grid()), (expected.boxes(), expected.grid()));
+            assert_eq!((pattern.sends(), pattern.receives()), (expected.sends(), expected.receives()));
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_grid_that_cannot_be_on_one_rank_is_refused_on_all() {
+    run_ranks(3, |comm| {
+        let extent = if comm.rank() == 1 { 0 } else { 6 };
+        let error = Pattern::on_grid(&comm, [extent, 6]).build().unwrap_err();
+        assert!(
+            matches!(&error, PatternError::Refused(text) if text.starts_with("rank 1: axis 0")),
+            "{error}"
+        );
+        Ok(())
+    })
+    .unwrap();
+}

@@ -147,10 +147,11 @@ pub enum ExchangeError {
         /// The devices of the exchange.
         devices: String,
     },
-    /// The schedule names streams, but none of an asynchronous device on which the exchange has fields.
+    /// The schedule names streams, but none of an asynchronous device on which the exchange has fields;
+    /// [`Schedule::OnEach`](super::Schedule::OnEach) names one of each.
     #[error(
-        "the schedule names a stream of {streams}, but none of {device}, on which the exchange has fields, too; pass \
-        `Schedule::OnEach` with a stream of each device"
+        "the schedule names a stream of {streams}, but none of {device}, on which the exchange has fields, too; name a \
+        stream of each device, or none"
     )]
     NoStream {
         /// The device.

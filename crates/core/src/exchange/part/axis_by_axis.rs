@@ -4,7 +4,6 @@ use crate::device::{Attached, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::work::capture::Capturable;
 use crate::exchange::work::part::Part;
-use crate::field::Storage;
 use crate::transport::Transport;
 
 /// The parts of one device, one for each axis. The device is synchronous and the fields own their memory, so that any
@@ -34,14 +33,6 @@ impl Part for AxisByAxisPart {
         self.axes[self.current].attach()
     }
 
-    fn is_ordered_by(&self, _schedule: &Schedule<'_>) -> bool {
-        true
-    }
-
-    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {
-        self.axes[self.current].check_stream(schedule)
-    }
-
     fn start(
         &mut self,
         transport: &dyn Transport,
@@ -68,32 +59,8 @@ impl Part for AxisByAxisPart {
         self.axes[self.current].finish(transport, schedule)
     }
 
-    fn is_asynchronous(&self) -> bool {
-        false
-    }
-
-    fn finish_behind_gate(&mut self, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        Ok(())
-    }
-
-    fn is_gated(&self) -> bool {
-        false
-    }
-
-    fn is_packing(&self) -> bool {
-        self.axes[self.current].is_packing()
-    }
-
-    fn synchronize(&self) -> Result<(), DeviceError> {
-        self.axes[self.current].synchronize()
-    }
-
     fn place(&mut self, bases: &[Pointer]) {
         self.axes.iter_mut().for_each(|axis| axis.place(bases));
-    }
-
-    fn writes(&self, storage: &Storage) {
-        self.axes.iter().for_each(|axis| axis.writes(storage));
     }
 
     fn missing(&self) -> Vec<(usize, String)> {

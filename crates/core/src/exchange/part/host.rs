@@ -13,7 +13,6 @@ use crate::exchange::work::capture::Capturable;
 use crate::exchange::work::copy_list::{CopyList, Lane};
 use crate::exchange::work::part::{Part, PartState, each_once};
 use crate::exchange::work::trace::PartTrace;
-use crate::field::Storage;
 use crate::transport::Transport;
 
 /// A part on a device of type `D`, which is not asynchronous.
@@ -66,14 +65,6 @@ impl<D: Device> Part for HostPart<D> {
 
     fn attach(&self) -> Result<Attached, DeviceError> {
         self.device.attach()
-    }
-
-    fn is_ordered_by(&self, _schedule: &Schedule<'_>) -> bool {
-        true
-    }
-
-    fn check_stream(&self, _schedule: &Schedule<'_>) -> Result<(), DeviceError> {
-        Ok(())
     }
 
     fn start(
@@ -130,32 +121,10 @@ impl<D: Device> Part for HostPart<D> {
         Ok(())
     }
 
-    fn is_asynchronous(&self) -> bool {
-        false
-    }
-
-    fn finish_behind_gate(&mut self, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        Ok(())
-    }
-
-    fn is_gated(&self) -> bool {
-        false
-    }
-
-    fn is_packing(&self) -> bool {
-        false
-    }
-
-    fn synchronize(&self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
     fn place(&mut self, bases: &[Pointer]) {
         self.bases.clear();
         self.bases.extend_from_slice(bases);
     }
-
-    fn writes(&self, _storage: &Storage) {}
 
     fn missing(&self) -> Vec<(usize, String)> {
         each_once(self.messages.missing().chain(self.windows.missing()))

@@ -24,14 +24,19 @@ use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
 use crate::transport::Transport;
 
-/// One device's share of a bound exchange.
+/// One device's share of a bound exchange. The methods that are given here are right for a device that has done its work when
+/// a call returns.
 pub(crate) trait Part: Send {
     fn device(&self) -> DeviceId;
     fn traffic(&self) -> Traffic;
     /// Whether `schedule` says in which stream of an asynchronous device an exchange begins or ends.
-    fn is_ordered_by(&self, schedule: &Schedule<'_>) -> bool;
+    fn is_ordered_by(&self, _schedule: &Schedule<'_>) -> bool {
+        true
+    }
     /// An error if an exchange cannot begin or end in the stream of `schedule`, because it is being captured.
-    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), DeviceError>;
+    fn check_stream(&self, _schedule: &Schedule<'_>) -> Result<(), DeviceError> {
+        Ok(())
+    }
     /// `watched`: a thread polls the exchange until it ends, so that streams may wait for neighbours.
     fn start(
         &mut self,
@@ -46,20 +51,30 @@ pub(crate) trait Part: Send {
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
     /// Whether the device goes on working after a call has returned.
-    fn is_asynchronous(&self) -> bool;
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
     /// Puts the end of the exchange into the stream of `schedule` behind a gate, which `poll` opens when `finish` would
     /// not wait for a neighbour. If that is not possible, does nothing: the caller then calls `finish`. Does not block.
-    fn finish_behind_gate(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
+    fn finish_behind_gate(&mut self, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+        Ok(())
+    }
     /// Whether a gate is closed.
-    fn is_gated(&self) -> bool;
+    fn is_gated(&self) -> bool {
+        false
+    }
     /// Whether the device is still packing, or unpacking the last chunks: the exchange is not waiting for neighbours.
-    fn is_packing(&self) -> bool;
+    fn is_packing(&self) -> bool {
+        false
+    }
     /// Blocks until the halos of the last exchange are in place.
-    fn synchronize(&self) -> Result<(), DeviceError>;
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     /// The next exchange finds the blocks of memory to which copies are anchored at `bases`.
     fn place(&mut self, bases: &[Pointer]);
     /// From now on, access to this memory from the host waits for the part's last exchange.
-    fn writes(&self, storage: &Storage);
+    fn writes(&self, _storage: &Storage) {}
     /// The neighbours that are missing: the rank of each, and in words what is missing of it.
     fn missing(&self) -> Vec<(usize, String)>;
     /// Abandons the part for good: afterwards neither the device nor neighbours touch the fields; those that the
