@@ -91,7 +91,8 @@ class Running:
             _, status, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = code = os.waitstatus_to_exitcode(status)
         text = self.log.read_text(errors="replace")
-        reasons = list(dict.fromkeys(re.findall(r"^(?:skipped:|SKIPPED \[\d+\]) (.*)", text, re.M)))
+        # Of pytest's lines without the place, which differs for each test.
+        reasons = list(dict.fromkeys(re.findall(r"^(?:skipped:|SKIPPED \[\d+\] \S+:\d+:) (.*)", text, re.M)))
         if self.ended_launchers:
             reasons.append(f"Open MPI's launcher hung after its ranks had ended, and was ended: {self.ended_launchers} times")
         error = None if self.job.judge is None or hung else self.job.judge(code, text)
