@@ -4,18 +4,15 @@
 //! - `time_line`: the file, checked, and `read`, which opens it;
 //! - `intervals`: the time that several spans cover together;
 //! - `steps`: the steps of a time line;
-//! - `summary`: the exposed wait of each step, the times of phases and kernels, computed in `figures`;
-//! - `window`: the part of a time line that is drawn, and `plot`: the picture.
+//! - `summary`: the exposed wait of each step, the times of phases and kernels, computed in `figures`.
 
 mod figures;
 mod intervals;
 mod option;
-mod plot;
 mod read;
 mod steps;
 mod summary;
 pub mod time_line;
-mod window;
 
 use clap::Subcommand;
 
@@ -28,8 +25,6 @@ use crate::command::failure::Failure;
 pub(crate) enum TraceCommand {
     /// Print the wait of each step for communication that no kernel hides, and the times of phases and kernels
     Summary(summary::SummaryArgs),
-    /// Draw a part of it.
-    Plot(plot::PlotArgs),
 }
 
 /// Runs a subcommand.
@@ -39,6 +34,5 @@ pub(crate) enum TraceCommand {
 pub(crate) fn run(command: &TraceCommand) -> Result<(), Failure> {
     match command {
         TraceCommand::Summary(args) => summary::run(args),
-        TraceCommand::Plot(args) => plot::run(args),
     }
 }

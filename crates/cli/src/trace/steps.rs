@@ -41,7 +41,7 @@ pub(super) fn steps(line: &RankLine) -> Option<Steps> {
 }
 
 /// The begins of the most frequent exchange; `None` if it was made once.
-pub(super) fn begins(line: &RankLine) -> Option<Vec<u64>> {
+fn begins(line: &RankLine) -> Option<Vec<u64>> {
     let mut exchanges: BTreeMap<u32, HashMap<Kind<'_>, Vec<u64>>> = BTreeMap::new();
     for span in line.spans.iter().filter(|span| span.phase != Phase::Waiting) {
         if let Some(exchange) = span.exchange {

@@ -81,9 +81,7 @@ fn a_pipe_and_a_device_are_written_to_and_stay() {
 #[test]
 fn every_output_is_written_in_the_same_way() {
     let any = Haloport::new("");
-    any.json(&format!("bench exchange {BENCH} --trace t.json"));
     for (arguments, name) in drawn(&[
-        ("trace plot t.json --out plot.svg", "plot.svg"),
         ("bench scaling --ranks 2,4 --local 4,4 --cells 20 --levels 1 --out growth.svg", "growth.svg"),
         ("mesh partition icosahedral:2 --parts 2 --out parts", "parts"),
         ("run rolling --ranks 1 --out means", "means/rolling.csv"),
@@ -103,9 +101,8 @@ fn every_output_is_written_in_the_same_way() {
 #[test]
 fn the_ending_of_a_name_says_what_is_written() {
     let any = Haloport::new("");
-    any.json(&format!("bench exchange {BENCH} --trace t.json"));
     let scaling = "bench scaling --ranks 2 --local 4,4 --cells 20 --levels 1";
-    for picture in ["trace plot t.json", scaling] {
+    for picture in [scaling] {
         for (name, begin) in [("x.svg", &b"<svg"[..]), ("x.png", b"\x89PNG\r\n\x1a\n"), ("y.PNG", b"\x89PNG")]
         {
             any.out(&format!("{picture} --out {name}"));
@@ -144,7 +141,7 @@ fn the_ending_of_a_name_says_what_is_written() {
     // Parts are often named by their number.
     any.out("mesh partition icosahedral:2 --parts 2 --out mesh.part.2");
     // A device whose name has no ending.
-    let output = any.run("trace plot t.json --out /dev/stderr");
+    let output = any.run(&format!("{scaling} --out /dev/stderr"));
     assert!(output.status.success() && output.stderr.trim_ascii_start().starts_with(b"<svg"));
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::common::Haloport;
 
 /// Every command that is not a group.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 10] = [
     "devices",
     "bench exchange",
     "bench unstructured",
@@ -16,7 +16,6 @@ const COMMANDS: [&str; 11] = [
     "run advection",
     "run tsunami",
     "trace summary",
-    "trace plot",
 ];
 
 fn help(command: &'static str, columns: &str) -> String {

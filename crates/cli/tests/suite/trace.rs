@@ -1,7 +1,6 @@
 //! Time lines: the files that commands write with `--trace`, and the output of `haloport trace`.
 
 use std::fs;
-use std::path::Path;
 
 use crate::common::{Haloport, refusal};
 use serde_json::{Value, json};
@@ -184,19 +183,9 @@ fn what_is_no_time_line_is_refused() {
             Some(text) => fs::write(trace.path("t.json"), text).unwrap(),
             None => assert!(!trace.path("t.json").exists()),
         }
-        for command in ["summary t.json --json", "plot t.json --out x.svg"] {
-            let line = trace.refusal(command);
-            assert!(line.starts_with("t.json: expected a time line") && line.contains(expected), "{line}");
-        }
+        let line = trace.refusal("summary t.json --json");
+        assert!(line.starts_with("t.json: expected a time line") && line.contains(expected), "{line}");
     }
-    assert!(!trace.path("x.svg").exists());
-}
-
-/// The text of a picture, checked to be one.
-fn picture(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.trim_start().starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
-    text
 }
 
 #[cfg(unix)]
@@ -222,40 +211,9 @@ fn lines_on_a_terminal_end_between_words() {
 }
 
 #[test]
-fn a_window_is_drawn() {
-    let trace = with_file(&made_by_hand());
-    let colour = |text: &str, name: &str| text.matches(name).count();
-    trace.out("plot t.json --out all.svg");
-    let all = picture(&trace.path("all.svg"));
-    for text in ["rank 1", "host", "packing", "time from the first span (ms)"] {
-        assert!(all.contains(text), "{text} in {all}");
-    }
-    // Beside the one of the legend: kernels, and wires.
-    assert_eq!((colour(&all, "#4C8FC4"), colour(&all, "#7AB05A")), (4, 4), "{all}");
-    trace.out("plot t.json --out some.svg --from 0.036 --to 0.045");
-    let some = picture(&trace.path("some.svg"));
-    assert_eq!((colour(&some, "#4C8FC4"), colour(&some, "#7AB05A")), (3, 2), "{some}");
-    // The legend has the phases that are drawn alone.
-    let [packing, unpacking, waiting] = ["#E0A030", "#C8553D", "#9AA2AB"].map(|name| colour(&some, name));
-    assert_eq!([packing, unpacking, waiting], [0; 3], "{some}");
-    for (phase, is_drawn) in [("kernel", true), ("wire", true), ("packing", false), ("waiting", false)] {
-        assert_eq!(some.lines().any(|line| line == phase), is_drawn, "{phase} in {some}");
-    }
-
-    for (arguments, expected) in [
-        ("--from 3", "--from, --to: expected a begin before the end, found 3 ms to 0.2 ms"),
-        ("--from 0.1 --to 0.1", "found 0.1 ms to 0.1 ms"),
-        ("--to -1", "expected milliseconds from 0; found `-1`"),
-        ("--to NaN", "expected milliseconds from 0; found `NaN`"),
-    ] {
-        let line = trace.refusal(&format!("plot t.json --out no.svg {arguments}"));
-        assert!(line.contains(expected), "{line}");
-    }
-    let line = trace.refusal("plot t.json --out no/such/folder.svg");
-    assert!(line.starts_with("--out: cannot write"), "{line}");
+fn a_time_line_without_spans_has_a_summary() {
     let empty =
         with_file(r#"{"traceEvents": [], "otherData": {"format": "haloport-trace-1", "dropped": [0]}}"#);
-    assert!(empty.refusal("plot t.json --out no.svg").contains("the time line has no spans"));
     assert!(empty.out("summary t.json").contains("no communication"));
 }
 
@@ -277,8 +235,6 @@ fn a_benchmark_writes_its_time_line() {
     // The rows that both ranks send and receive: of 16 cells of 8 bytes, and the corners.
     assert!(phases["wire"]["bytes"].as_u64().unwrap() > 10 * 16 * 8, "{report}");
     assert_eq!((&report["hidden"], &report["failed"]), (&json!(0.0), &json!(0)), "{report}");
-    trace.out(&format!("plot {} --out x.svg", written.display()));
-    assert!(picture(&trace.path("x.svg")).contains("from rank 1"));
 
     for (file, found) in [("no/such/folder/t.json", "No such file"), (".", "it is a folder")] {
         let line = bench.refusal(&format!("{small} --trace {file}"));
