@@ -11,7 +11,7 @@ use super::font::Face;
 pub(crate) type Colour = [u8; 3];
 
 /// The largest width and height, pixels.
-pub(super) const LARGEST: u32 = 1 << 14;
+const LARGEST: u32 = 1 << 14;
 
 /// The pixels of a picture. Positions are pixels from its upper left corner, to the right and down. Anything outside
 /// of the picture is cut off.
@@ -158,13 +158,6 @@ impl Canvas {
     pub(crate) fn disc(&mut self, [x, y]: [f32; 2], radius: f32, colour: Colour) {
         if let Some(path) = PathBuilder::from_circle(x, y, radius) {
             self.fill(&path, colour);
-        }
-    }
-
-    /// Draws a circle.
-    pub(crate) fn ring(&mut self, [x, y]: [f32; 2], radius: f32, colour: Colour, thick: f32) {
-        if let Some(path) = PathBuilder::from_circle(x, y, radius) {
-            self.stroke(&path, colour, thick);
         }
     }
 

@@ -1,12 +1,10 @@
-//! Tools for pictures: a canvas with text and lines, colours, the colour bar, round numbers and dates for axes, and
-//! diagrams of plotters.
+//! Tools for pictures: a canvas with text and lines, colours, the colour bar, round numbers and dates for axes.
 
 mod canvas;
 mod colour_bar;
 mod dates;
 mod font;
 mod palette;
-mod plot;
 mod ticks;
 
 pub use canvas::Canvas;
@@ -14,7 +12,6 @@ pub(crate) use canvas::{Align, Colour, Style};
 pub(crate) use colour_bar::ColourBar;
 pub(crate) use dates::date_ticks;
 pub(crate) use palette::{LAND, LARGEST, Palette, Rgb, SURFACE, TRACER, blend, bytes, rgb, shade};
-pub use plot::{PictureFormat, Plot, PlotArea, PlotError};
 pub(crate) use ticks::{nice_above, nice_below, number, signed, ticks};
 
 pub(crate) const PAPER: Colour = [0xff; 3];

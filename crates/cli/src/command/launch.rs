@@ -119,6 +119,7 @@ pub(crate) fn ranks_here(comm: &Communicator) -> usize {
     if comm.info().name == "mpi" { 1 } else { comm.size() }
 }
 
-fn cores() -> usize {
+/// The number of cores that this process may use.
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

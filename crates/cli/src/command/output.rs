@@ -33,11 +33,6 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a path leads to a device, a pipe, or a file that is open in this process.
-pub(crate) fn is_stream(path: &Path) -> bool {
-    matches!(Target::of(path), Ok(Target::AsItIs(_)))
-}
-
 /// A file that is being written. If it is dropped unfinished, the file of that name stays as it was.
 #[derive(Debug)]
 pub(crate) enum Output {

@@ -82,7 +82,6 @@ fn a_pipe_and_a_device_are_written_to_and_stay() {
 fn every_output_is_written_in_the_same_way() {
     let any = Haloport::new("");
     for (arguments, name) in drawn(&[
-        ("bench scaling --ranks 2,4 --local 4,4 --cells 20 --levels 1 --out growth.svg", "growth.svg"),
         ("mesh partition icosahedral:2 --parts 2 --out parts", "parts"),
         ("run rolling --ranks 1 --out means", "means/rolling.csv"),
         ("run tsunami --refine 1 --hours 0.01 --ranks 1 --out sea", "sea/gauges.csv"),
@@ -101,27 +100,6 @@ fn every_output_is_written_in_the_same_way() {
 #[test]
 fn the_ending_of_a_name_says_what_is_written() {
     let any = Haloport::new("");
-    let scaling = "bench scaling --ranks 2 --local 4,4 --cells 20 --levels 1";
-    for picture in [scaling] {
-        for (name, begin) in [("x.svg", &b"<svg"[..]), ("x.png", b"\x89PNG\r\n\x1a\n"), ("y.PNG", b"\x89PNG")]
-        {
-            any.out(&format!("{picture} --out {name}"));
-            assert!(
-                fs::read(any.path(name)).unwrap().trim_ascii_start().starts_with(begin),
-                "{picture}: {name}"
-            );
-        }
-        for (name, found) in [("x.pdf", "found .pdf"), ("x.svg.gz", "found .gz"), ("png", "found no ending")]
-        {
-            let line = any.refusal(&format!("{picture} --out {name}"));
-            assert!(
-                line.contains("--out")
-                    && line.contains(&format!("a name that ends in .svg or .png, {found}")),
-                "{line}"
-            );
-            assert!(!any.path(name).exists(), "{name}");
-        }
-    }
     for (arguments, name, expected) in [
         (
             format!("bench exchange {BENCH} --trace"),
@@ -140,9 +118,6 @@ fn the_ending_of_a_name_says_what_is_written() {
     }
     // Parts are often named by their number.
     any.out("mesh partition icosahedral:2 --parts 2 --out mesh.part.2");
-    // A device whose name has no ending.
-    let output = any.run(&format!("{scaling} --out /dev/stderr"));
-    assert!(output.status.success() && output.stderr.trim_ascii_start().starts_with(b"<svg"));
 }
 
 #[test]

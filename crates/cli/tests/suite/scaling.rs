@@ -1,6 +1,6 @@
 //! `haloport bench scaling`: the messages and memory of a rank do not grow with the number of ranks.
 
-use crate::common::{Haloport, refusal};
+use crate::common::Haloport;
 use haloport_conformance::usual;
 use serde_json::Value;
 
@@ -54,26 +54,14 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
 }
 
 #[test]
-fn growth_is_drawn_and_bad_numbers_are_refused() {
+fn each_number_of_ranks_has_a_row_and_bad_numbers_are_refused() {
     let scaling = Haloport::new("bench scaling");
-    let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --out growth.svg");
-    assert!(out.contains("| ranks | neighbours |") && out.contains("\n| 8 | "), "{out}");
-    let picture = std::fs::read_to_string(scaling.path("growth.svg")).unwrap();
-    assert!(picture.starts_with("<svg"), "{picture}");
-    let texts: Vec<&str> = picture.lines().filter(|line| !line.starts_with('<')).collect();
-    for title in
-        ["messages of setup", "bytes of setup (KiB)", "time of an exchange by LogGP (µs)", "number of ranks"]
-    {
-        assert!(texts.contains(&title), "{title} in {texts:?}");
+    let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --node 4");
+    // Tables of the exchange, of the set-up and of times, of three series.
+    assert_eq!(out.matches("| ranks | neighbours |").count(), 3, "{out}");
+    for ranks in [1, 8] {
+        assert_eq!(out.matches(&format!("\n| {ranks} | ")).count(), 3 * 3, "{ranks} in {out}");
     }
-    // Figures of 1 and of 8 ranks, in 4 panels of 2 series and 2 of 3; no time on a network on one node.
-    let largest = |picture: &str| picture.matches("r=\"4\"").count();
-    assert_eq!(largest(&picture), 2 * (2 * 2 + 3 * 3), "{picture}");
-    scaling.out("--ranks 1,8 --local 4,4 --cells 20 --levels 1 --node 4 --out nodes.svg");
-    let nodes = std::fs::read_to_string(scaling.path("nodes.svg")).unwrap();
-    assert_eq!(largest(&nodes), largest(&picture) + 2, "{nodes}");
-    // Powers of 2 alone are numbers of ranks; between them, the axis has no label.
-    assert!(!texts.iter().any(|text| text.contains('.') && text.starts_with("1.4")), "{texts:?}");
 
     for (arguments, named) in
         [("--ranks 0", "0"), ("--ranks 4,x", "x"), ("--loggp 1,2,3", "1,2,3"), ("--local 4,4,4,4,4", "axes")]
@@ -81,9 +69,4 @@ fn growth_is_drawn_and_bad_numbers_are_refused() {
         let line = scaling.refusal(arguments);
         assert!(line.contains(named), "{arguments}: {line}");
     }
-    let nowhere = scaling.run("--out nowhere/plot.svg --ranks 1 --local 4 --cells 20 --levels 1");
-    assert!(
-        refusal(&nowhere, 2)
-            .starts_with("--out: expected a file that can be written, found nowhere/plot.svg: ")
-    );
 }

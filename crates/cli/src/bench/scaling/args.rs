@@ -1,18 +1,16 @@
 //! The command line.
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use super::loggp::LogGp;
 use crate::bench::exchange::Extents;
-use crate::command::endings::{PictureFile, picture};
 use crate::command::launch::rank_count;
 use crate::command::values::at_least;
 
 const EXAMPLES: &str = "\
 Examples:
   haloport bench scaling --ranks 64,512 --local 16,16,16
-  haloport bench scaling --node 64 --out growth.svg";
+  haloport bench scaling --node 64 --json";
 
 /// Arguments of `haloport bench scaling`.
 #[derive(Debug, Args)]
@@ -43,17 +41,13 @@ pub(crate) struct ScalingArgs {
     /// The network: latency, overhead and gap in ns, and gap for each byte in ns
     #[arg(long, value_name = "L,o,g,G", default_value = "3700,200,5,0.04", value_parser = LogGp::parse)]
     pub(super) loggp: LogGp,
-    /// Write a picture of the growth of all figures to this file, which ends in .svg or .png
-    #[arg(long, value_name = "F.svg", value_parser = picture())]
-    pub(super) out: Option<PictureFile>,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
 }
 
 /// The method by which a mesh is cut into parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum PartitionMethod {
     /// Along Hilbert's space-filling curve.
     Curve,

@@ -6,31 +6,15 @@
 //! on its number and the outcomes, so they are the same each time. No rank waits, and at any time only as many ranks
 //! as there are cores hold memory of their own.
 
-use std::num::NonZero;
-use std::sync::Arc;
+use std::mem;
+use std::panic::resume_unwind;
 use std::thread;
 
-use haloport::comm::TransportError;
 use haloport::{Communicator, Reduction};
 
-use super::loggp::Message;
-use super::transport::{Outcome, Part, Simulated};
+use super::transport::{Collective, Log, Simulated};
 use crate::command::failure::Failure;
-
-/// The messages of one rank.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Log {
-    /// The messages of one exchange to other ranks: the channels opened for sending.
-    pub(super) sends: Vec<Message>,
-    /// Messages to other ranks during set-up.
-    pub(super) setup_messages: usize,
-    /// Their bytes.
-    pub(super) setup_bytes: usize,
-    /// Messages from other ranks during set-up.
-    pub(super) setup_received: usize,
-    /// Collectives during set-up, including sparse exchanges.
-    pub(super) collectives: usize,
-}
+use crate::command::launch::cores;
 
 /// Runs `body`, which sets up patterns and exchanges but runs none, on each of `ranks` ranks. Returns its results and
 /// the messages of each rank, in the order of ranks. Calls `body` several times.
@@ -42,20 +26,17 @@ pub(super) fn simulate<T: Send>(
     body: impl Fn(&Communicator) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<(T, Log)>, Failure> {
     let transports: Vec<_> = (0..ranks).map(|rank| Simulated::new(rank, ranks)).collect();
-    let mut logs = vec![Log::default(); ranks];
     loop {
-        let ends = run_all(&transports, &body);
-        let mut parts = Vec::with_capacity(ranks);
-        let mut results = Vec::with_capacity(ranks);
-        for (transport, end) in transports.iter().zip(ends) {
-            match transport.take_part() {
+        let (mut parts, mut results) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
+        for (transport, end) in transports.iter().zip(run_all(&transports, &body)) {
+            let mut state = transport.state();
+            match state.part.take() {
                 Some(part) => parts.push(part),
-                None => results.push(end?),
+                None => results.push((end?, mem::take(&mut state.log))),
             }
         }
         if parts.is_empty() {
-            logs.iter_mut().zip(&transports).for_each(|(log, transport)| log.sends = transport.take_sends());
-            return Ok(results.into_iter().zip(logs).collect());
+            return Ok(results);
         }
         if !results.is_empty() {
             let (waiting, ended) = (parts.len(), results.len());
@@ -63,8 +44,9 @@ pub(super) fn simulate<T: Send>(
                 "{waiting} simulated ranks are at a collective that {ended} did not reach"
             )));
         }
-        let outcomes = outcomes(parts, &mut logs)?;
-        transports.iter().zip(outcomes).for_each(|(transport, outcome)| transport.learn(outcome));
+        for (transport, outcome) in transports.iter().zip(outcomes(parts)?) {
+            transport.state().outcomes.push(outcome);
+        }
     }
 }
 
@@ -74,69 +56,54 @@ fn run_all<T: Send>(
     body: &(impl Fn(&Communicator) -> Result<T, Failure> + Sync),
 ) -> Vec<Result<T, Failure>> {
     let run = |transport: &Simulated| {
-        transport.begin();
+        transport.state().log = Log::default();
         body(&Communicator::new(transport.clone()))
     };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = transports.len().div_ceil(threads).max(1);
     thread::scope(|scope| {
         let shares: Vec<_> = transports
-            .chunks(share)
-            .map(|chunk| scope.spawn(move || chunk.iter().map(run).collect::<Vec<_>>()))
+            .chunks(transports.len().div_ceil(cores()))
+            .map(|share| scope.spawn(move || share.iter().map(run).collect::<Vec<_>>()))
             .collect();
-        let joined = shares.into_iter().flat_map(|share| match share.join() {
-            Ok(ends) => ends,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
+        let ends =
+            shares.into_iter().flat_map(|share| share.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ends.collect()
     })
 }
 
 /// Computes the outcome of a collective for each rank.
-fn outcomes(parts: Vec<Part>, logs: &mut [Log]) -> Result<Vec<Outcome>, Failure> {
+fn outcomes(parts: Vec<Collective>) -> Result<Vec<Collective>, Failure> {
     let ranks = parts.len();
-    logs.iter_mut().for_each(|log| log.collectives += 1);
     let different = || Failure::Run("simulated ranks are at different collectives".into());
     match &parts[0] {
-        Part::Broadcast(root, _) => {
-            let Some(Part::Broadcast(_, bytes)) = parts.get(*root) else { return Err(different()) };
-            Ok(vec![Outcome::Bytes(Arc::from(&**bytes)); ranks])
-        }
-        Part::Reduce(values, reduction) => {
-            let mut all = values.clone();
+        Collective::Broadcast(root, _) => match parts.get(*root) {
+            Some(told @ Collective::Broadcast(..)) => Ok(vec![told.clone(); ranks]),
+            _ => Err(different()),
+        },
+        Collective::Reduce(first, reduction) => {
+            let reduced: fn(u64, u64) -> u64 = match reduction {
+                Reduction::Max => u64::max,
+                Reduction::Min => u64::min,
+                Reduction::Sum => u64::wrapping_add,
+            };
+            let mut all = first.clone();
             for part in &parts[1..] {
-                let Part::Reduce(values, _) = part else { return Err(different()) };
-                if values.len() != all.len() {
-                    let error = TransportError::Lengths { one: all.len(), other: values.len() };
-                    return Err(Failure::Run(error.to_string()));
+                match part {
+                    Collective::Reduce(values, _) if values.len() == all.len() => {
+                        all.iter_mut().zip(values).for_each(|(all, &mine)| *all = reduced(*all, mine));
+                    }
+                    _ => return Err(different()),
                 }
-                all.iter_mut().zip(values).for_each(|(all, &mine)| *all = reduced(*all, mine, *reduction));
             }
-            Ok(vec![Outcome::Values(all.into()); ranks])
+            Ok(vec![Collective::Reduce(all, *reduction); ranks])
         }
-        Part::Messages(_) => {
+        Collective::Messages(_) => {
             let mut received = vec![Vec::new(); ranks];
             for (sender, part) in parts.into_iter().enumerate() {
-                let Part::Messages(messages) = part else { return Err(different()) };
-                for (receiver, bytes) in messages {
-                    if receiver != sender {
-                        logs[sender].setup_messages += 1;
-                        logs[sender].setup_bytes += bytes.len();
-                        logs[receiver].setup_received += 1;
-                    }
-                    received[receiver].push((sender, bytes));
-                }
+                let Collective::Messages(messages) = part else { return Err(different()) };
+                messages.into_iter().for_each(|(receiver, bytes)| received[receiver].push((sender, bytes)));
             }
-            Ok(received.into_iter().map(Outcome::Messages).collect())
+            Ok(received.into_iter().map(Collective::Messages).collect())
         }
-    }
-}
-
-fn reduced(all: u64, mine: u64, reduction: Reduction) -> u64 {
-    match reduction {
-        Reduction::Max => all.max(mine),
-        Reduction::Min => all.min(mine),
-        Reduction::Sum => all.wrapping_add(mine),
     }
 }
 

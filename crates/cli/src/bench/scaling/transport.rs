@@ -2,7 +2,6 @@
 //! the next.
 
 use std::any::Any;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haloport::comm::TransportError;
@@ -13,23 +12,28 @@ use haloport_core::transport::{
 
 use super::loggp::Message;
 
-/// One rank's part in a collective.
-#[derive(Debug)]
-pub(super) enum Part {
+/// One rank's part in a collective, or its outcome for one rank.
+#[derive(Debug, Clone)]
+pub(super) enum Collective {
     Reduce(Vec<u64>, Reduction),
-    /// The root, and the bytes if this is the root.
+    /// The root, and its bytes; in the parts of other ranks, any bytes.
     Broadcast(usize, Vec<u8>),
-    /// The messages to each receiver.
+    /// The messages to each receiver, or from each sender.
     Messages(Vec<(usize, Vec<u8>)>),
 }
 
-/// The outcome of a collective for one rank.
-#[derive(Debug, Clone)]
-pub(super) enum Outcome {
-    Values(Arc<[u64]>),
-    Bytes(Arc<[u8]>),
-    /// The messages from each sender.
-    Messages(Vec<(usize, Vec<u8>)>),
+/// The messages of one rank in one run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log {
+    /// The messages of one exchange to other ranks: the channels opened for sending.
+    pub(super) sends: Vec<Message>,
+    /// Messages to other ranks during set-up, and their bytes.
+    pub(super) setup_messages: usize,
+    pub(super) setup_bytes: usize,
+    /// Messages from other ranks during set-up.
+    pub(super) setup_received: usize,
+    /// Collectives during set-up, including sparse exchanges.
+    pub(super) collectives: usize,
 }
 
 /// One simulated rank, on which no exchange runs. A clone is another handle to the same rank.
@@ -41,16 +45,13 @@ pub(super) struct Simulated {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// The outcomes of the first collectives.
-    outcomes: Vec<Outcome>,
-    /// The number of collectives that the rank has reached in this run.
-    met: usize,
-    /// The rank's part in the collective at which it was stopped.
-    part: Option<Part>,
-    /// Channels opened for sending in this run.
-    sends: Vec<Message>,
-    opened: u64,
+    pub(super) outcomes: Vec<Collective>,
+    /// The rank's part in the collective at which it was stopped; `None` if it was not stopped.
+    pub(super) part: Option<Collective>,
+    /// The messages of this run.
+    pub(super) log: Log,
 }
 
 impl Simulated {
@@ -58,41 +59,25 @@ impl Simulated {
         Simulated { rank, size, state: Arc::default() }
     }
 
-    /// Starts a run from the beginning.
-    pub(super) fn begin(&self) {
-        let mut state = self.state();
-        let outcomes = mem::take(&mut state.outcomes);
-        *state = State { outcomes, ..State::default() };
-    }
-
-    /// Takes the rank's part in the collective at which it was stopped; `None` if it was not stopped.
-    pub(super) fn take_part(&self) -> Option<Part> {
-        self.state().part.take()
-    }
-
-    /// Sets the outcome of the collective at which the rank was stopped.
-    pub(super) fn learn(&self, outcome: Outcome) {
-        self.state().outcomes.push(outcome);
-    }
-
-    /// Takes the channels that the last run opened for sending: the peer and the bytes of each.
-    pub(super) fn take_sends(&self) -> Vec<Message> {
-        mem::take(&mut self.state().sends)
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The outcome of the next collective, or the error that stops the rank.
-    fn meet(&self, part: Part) -> Result<Outcome, TransportError> {
+    fn meet(&self, part: Collective) -> Result<Collective, TransportError> {
         let mut state = self.state();
-        let known = state.outcomes.get(state.met).cloned();
-        state.met += 1;
+        let known = state.outcomes.get(state.log.collectives).cloned();
+        state.log.collectives += 1;
         known.ok_or_else(|| {
             state.part = Some(part);
             TransportError::Broken("the simulated rank is stopped here".into())
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The number of messages with other ranks, and their bytes.
+    fn with_others(&self, messages: &[(usize, Vec<u8>)]) -> (usize, usize) {
+        let others = messages.iter().filter(|(peer, _)| *peer != self.rank);
+        others.fold((0, 0), |(count, bytes), (_, message)| (count + 1, bytes + message.len()))
     }
 }
 
@@ -125,6 +110,43 @@ unsafe impl Transport for Simulated {
         }
     }
 
+    fn all_reduce(
+        &self,
+        values: &mut [u64],
+        reduction: Reduction,
+        _idle: Idle<'_>,
+    ) -> Result<(), TransportError> {
+        match self.meet(Collective::Reduce(values.to_vec(), reduction))? {
+            Collective::Reduce(all, _) if all.len() == values.len() => values.copy_from_slice(&all),
+            _ => return Err(mixed_up()),
+        }
+        Ok(())
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, _idle: Idle<'_>) -> Result<(), TransportError> {
+        match self.meet(Collective::Broadcast(root, bytes.clone()))? {
+            Collective::Broadcast(_, told) => *bytes = told,
+            _ => return Err(mixed_up()),
+        }
+        Ok(())
+    }
+
+    fn sparse_exchange(
+        &self,
+        messages: Vec<(usize, Vec<u8>)>,
+        _idle: Idle<'_>,
+    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
+        let (sent, bytes) = self.with_others(&messages);
+        let Collective::Messages(received) = self.meet(Collective::Messages(messages))? else {
+            return Err(mixed_up());
+        };
+        let mut state = self.state();
+        state.log.setup_messages += sent;
+        state.log.setup_bytes += bytes;
+        state.log.setup_received += self.with_others(&received).0;
+        Ok(received)
+    }
+
     unsafe fn open_parts(
         &self,
         direction: Direction,
@@ -132,13 +154,14 @@ unsafe impl Transport for Simulated {
         _tag: u32,
         parts: &[MemoryRange],
     ) -> Result<Channel, TransportError> {
-        let mut state = self.state();
         if direction == Direction::Send {
-            state.sends.extend(parts.iter().map(|part| (peer, part.bytes)));
+            self.state().log.sends.extend(parts.iter().map(|part| (peer, part.bytes)));
         }
-        state.opened += 1;
-        Ok(Channel(state.opened))
+        // No channel is ever used, so one number does for all.
+        Ok(Channel(0))
     }
+
+    unsafe fn close(&self, _channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {}
 
     unsafe fn post(&self, _channel: Channel) -> Result<(), TransportError> {
         Err(not_simulated("posting a message"))
@@ -147,8 +170,6 @@ unsafe impl Transport for Simulated {
     fn test(&self, _channel: Channel) -> Result<bool, TransportError> {
         Err(not_simulated("testing a channel"))
     }
-
-    unsafe fn close(&self, _channel: Channel, _keep: Arc<dyn Any + Send + Sync>) {}
 
     fn send_message(&self, _peer: usize, _tag: u32, _bytes: Vec<u8>) -> Result<(), TransportError> {
         Err(not_simulated("sending a message"))
@@ -166,41 +187,5 @@ unsafe impl Transport for Simulated {
 
     fn relax(&self, _round: u32) -> Result<(), TransportError> {
         Err(not_simulated("waiting"))
-    }
-
-    fn all_reduce(
-        &self,
-        values: &mut [u64],
-        reduction: Reduction,
-        _idle: Idle<'_>,
-    ) -> Result<(), TransportError> {
-        match self.meet(Part::Reduce(values.to_vec(), reduction))? {
-            Outcome::Values(all) if all.len() == values.len() => {
-                values.copy_from_slice(&all);
-                Ok(())
-            }
-            _ => Err(mixed_up()),
-        }
-    }
-
-    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>, _idle: Idle<'_>) -> Result<(), TransportError> {
-        match self.meet(Part::Broadcast(root, bytes.clone()))? {
-            Outcome::Bytes(told) => {
-                *bytes = told.to_vec();
-                Ok(())
-            }
-            _ => Err(mixed_up()),
-        }
-    }
-
-    fn sparse_exchange(
-        &self,
-        messages: Vec<(usize, Vec<u8>)>,
-        _idle: Idle<'_>,
-    ) -> Result<Vec<(usize, Vec<u8>)>, TransportError> {
-        match self.meet(Part::Messages(messages))? {
-            Outcome::Messages(received) => Ok(received),
-            _ => Err(mixed_up()),
-        }
     }
 }
