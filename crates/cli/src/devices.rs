@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::command::failure::Failure;
 use crate::command::launch::{RankArgs, launched_by, on_ranks};
-use crate::command::memory::room_on_host;
+use crate::command::memory::{gib, room_on_host};
 use crate::command::print::{self, Report as _};
 use haloport_demos::common::traffic::in_messages;
 
@@ -103,7 +103,7 @@ impl Report {
     fn write_device(&self, out: &mut impl Write, device: &DeviceInfo) -> io::Result<()> {
         let memory = device.memory_bytes.map_or_else(
             || "unknown memory".to_string(),
-            |bytes| format!("{:.1} GiB of memory", bytes as f64 / f64::from(1 << 30)),
+            |bytes| format!("{:.1} GiB of memory", gib(bytes.into())),
         );
         let units = device.compute_units;
         writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;

@@ -1,6 +1,19 @@
-//! The arguments of a kernel, for its function on the host.
+//! The arguments of a kernel: arrays for it, and all of them for its function on the host.
 
-use haloport::device::KernelArgument;
+use bytemuck::NoUninit;
+use haloport::device::{Buffer, Device, DeviceError, KernelArgument, MemoryKind};
+
+/// Makes a buffer of the device with `values` in it, for kernels in `stream`.
+pub(crate) fn upload<D: Device>(
+    device: &D,
+    stream: &D::Stream,
+    values: &[impl NoUninit],
+) -> Result<D::Buffer, DeviceError> {
+    let buffer = device.allocate(size_of_val(values), MemoryKind::Device)?;
+    // SAFETY: the buffer is new and as long as the values; the kernels that read it follow in the same stream.
+    unsafe { device.write(bytemuck::cast_slice(values), buffer.pointer(), stream)? };
+    Ok(buffer)
+}
 
 /// The arguments of a launch; their number and types were checked when they were bound.
 #[derive(Clone, Copy)]

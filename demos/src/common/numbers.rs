@@ -25,16 +25,10 @@ impl Sum {
     }
 }
 
-impl Extend<f64> for Sum {
-    fn extend<I: IntoIterator<Item = f64>>(&mut self, values: I) {
-        values.into_iter().for_each(|value| self.add(value));
-    }
-}
-
 impl FromIterator<f64> for Sum {
     fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Sum {
         let mut sum = Sum::default();
-        sum.extend(values);
+        values.into_iter().for_each(|value| sum.add(value));
         sum
     }
 }

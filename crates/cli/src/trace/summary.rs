@@ -9,6 +9,7 @@ use super::figures::{Figures, OfPhase, OfSteps, RankFigures, Runs, Summary};
 use super::read::read;
 use crate::command::failure::Failure;
 use crate::command::print::{self, Report as _};
+use crate::command::text::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,21 +37,20 @@ pub(super) fn run(args: &SummaryArgs) -> Result<(), Failure> {
 
 impl print::Report for Summary {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let ranks = self.ranks.len();
-        let plural = if ranks == 1 { "" } else { "s" };
+        let ranks = counted(self.ranks.len(), "rank");
         match &self.steps {
             Some(steps) => {
                 steps.write(out)?;
                 writeln!(
                     out,
-                    "{ranks} rank{plural}, {} steps together; set-up, drawing and all else outside of steps is left out",
+                    "{ranks}, {} steps together; set-up, drawing and all else outside of steps is left out",
                     steps.count
                 )?;
             }
             None => {
                 writeln!(
                     out,
-                    "{ranks} rank{plural}; no exchange was made twice, so there are no steps: figures are of all"
+                    "{ranks}; no exchange was made twice, so there are no steps: figures are of all"
                 )?;
             }
         }
@@ -62,7 +62,7 @@ impl print::Report for Summary {
         self.write_kernels(out)?;
         writeln!(out)?;
         self.all.write(out)?;
-        for RankFigures { rank, steps, figures } in self.ranks.iter().filter(|_| ranks > 1) {
+        for RankFigures { rank, steps, figures } in self.ranks.iter().filter(|_| self.ranks.len() > 1) {
             write!(out, "rank {rank}: ")?;
             if let Some(OfSteps { exposed_us, .. }) = steps {
                 write!(out, "exposed wait per step {}; ", time(exposed_us.median))?;

@@ -278,7 +278,7 @@ impl Run {
         let (h, hu, hv) = (owned(&self.fields.h), owned(&self.fields.hu), owned(&self.fields.hv));
         let area = &self.block.metric.area[MARGIN..][..self.block.ny()];
         let state = State { h: &h, hu: &hu, hv: &hv };
-        Survey::new(area, &owned(&self.block.bed), &self.physics, state)
+        Survey::new(area, &self.physics, state)
     }
 }
 

@@ -14,6 +14,7 @@ use super::scheme::{COURANT, LIMITED_COURANT};
 use super::stencil::{check, largest_outflow};
 use super::tables::{FlowTable, GradientTable, HALO_LEVELS, Tables};
 use super::wind::Wind;
+use crate::common::kernel_arguments::upload;
 use crate::common::traffic::{Moved, timed_overlap};
 
 /// The problem, the same on all ranks.
@@ -211,16 +212,11 @@ impl<D: Device> Solver<D> {
         self.device.synchronize(&self.stream)?;
         let mut mine = self.tracer.fields().to_vec(0)?;
         mine.truncate(mine.len() - self.halo_cells * self.levels);
-        let is_root = self.comm.rank() == 0;
-        let sent = if is_root { Vec::new() } else { vec![(0, std::mem::take(&mut mine))] };
-        let received = self.comm.sparse_exchange(&sent)?;
-        if !is_root {
-            return Ok(None);
-        }
+        let Some(parts) = self.comm.gather(0, &mine)? else { return Ok(None) };
         let cells: usize = self.cells_of_ranks.iter().map(Vec::len).sum();
         let mut whole = vec![0.0; cells * self.levels];
-        for (rank, values) in received.into_iter().chain([(0, mine)]) {
-            for (&cell, row) in self.cells_of_ranks[rank].iter().zip(values.chunks(self.levels)) {
+        for (cells, values) in self.cells_of_ranks.iter().zip(parts) {
+            for (&cell, row) in cells.iter().zip(values.chunks(self.levels)) {
                 whole[cell * self.levels..][..self.levels].copy_from_slice(row);
             }
         }
@@ -299,23 +295,18 @@ impl<D: Device> KernelBinder<'_, D> {
 
     /// A buffer for a value on each level of `cells` cells.
     fn zeros(&mut self, cells: usize) -> Result<KernelArgument, DeviceError> {
-        self.keep(cells * self.levels * size_of::<f64>())
+        let bytes = cells * self.levels * size_of::<f64>();
+        Ok(self.keep(self.device.allocate(bytes, MemoryKind::Device)?))
     }
 
     /// A buffer with `values`.
     fn list<T: NoUninit>(&mut self, values: &[T]) -> Result<KernelArgument, DeviceError> {
-        let made = self.keep(size_of_val(values))?;
-        if let KernelArgument::Pointer(pointer) = made {
-            // SAFETY: the buffer is new and as long as the values; the kernels that read it follow in the same stream.
-            unsafe { self.device.write(bytemuck::cast_slice(values), pointer, &self.stream)? };
-        }
-        Ok(made)
+        Ok(self.keep(upload(self.device, &self.stream, values)?))
     }
 
-    fn keep(&mut self, bytes: usize) -> Result<KernelArgument, DeviceError> {
-        let buffer = self.device.allocate(bytes, MemoryKind::Device)?;
+    fn keep(&mut self, buffer: D::Buffer) -> KernelArgument {
         let pointer = buffer.pointer();
         self.buffers.push(buffer);
-        Ok(KernelArgument::Pointer(pointer))
+        KernelArgument::Pointer(pointer)
     }
 }

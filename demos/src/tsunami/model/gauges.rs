@@ -1,15 +1,14 @@
 //! Tide gauges: their positions and records.
 
-use std::io::Write;
+use std::iter;
 
-use serde::Serialize;
 use thiserror::Error;
 
 use crate::tsunami::model::metric::EARTH_RADIUS;
 use crate::tsunami::model::relief::Relief;
 
 /// A position at which the water level is recorded.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
     /// Its name.
     pub name: String,
@@ -20,7 +19,7 @@ pub struct Gauge {
 }
 
 /// A gauge, and the cell of the grid that stands for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LocatedGauge {
     /// The gauge.
     pub gauge: Gauge,
@@ -69,14 +68,6 @@ pub enum GaugeError {
         /// The nearest such sea, in words.
         found: String,
     },
-    /// A row of a record has the wrong number of levels.
-    #[error("a row of the record needs {expected} levels, one for each gauge, found {found}")]
-    Levels {
-        /// Number of gauges.
-        expected: usize,
-        /// Number of levels.
-        found: usize,
-    },
     /// The record could not be written.
     #[error("cannot write the record of the gauges: {0}")]
     Write(#[from] csv::Error),
@@ -114,48 +105,23 @@ pub fn locate(relief: &Relief, gauges: &[Gauge]) -> Vec<Result<LocatedGauge, Gau
     gauges.iter().map(|gauge| locate_one(relief, &open, gauge)).collect()
 }
 
-/// Writes water levels as CSV: a column `time_s`, then one of metres above sea level for
-/// each gauge.
-#[derive(Debug)]
-pub struct GaugeWriter<W: Write> {
-    csv: csv::Writer<W>,
-    gauges: usize,
-}
-
-impl<W: Write> GaugeWriter<W> {
-    /// Writes the header with the names of `gauges`.
-    ///
-    /// # Errors
-    /// [`GaugeError::Write`].
-    pub fn new(writer: W, gauges: &[LocatedGauge]) -> Result<Self, GaugeError> {
-        let mut csv = csv::Writer::from_writer(writer);
-        let names = gauges.iter().map(|placed| placed.gauge.name.as_str());
-        csv.write_record(std::iter::once("time_s").chain(names))?;
-        Ok(Self { csv, gauges: gauges.len() })
+/// Returns water levels as CSV: a column `time_s` of seconds, then one of metres above sea level for each gauge, all to
+/// four decimals. `levels` has for each gauge the level at each time.
+///
+/// # Errors
+/// [`GaugeError::Write`].
+pub fn record(gauges: &[LocatedGauge], times: &[f64], levels: &[Vec<f64>]) -> Result<Vec<u8>, GaugeError> {
+    let mut bytes = Vec::new();
+    let mut csv = csv::Writer::from_writer(&mut bytes);
+    let names = gauges.iter().map(|placed| placed.gauge.name.as_str());
+    csv.write_record(iter::once("time_s").chain(names))?;
+    for (sample, &time) in times.iter().enumerate() {
+        let values = iter::once(time).chain(levels.iter().map(|levels| levels[sample]));
+        csv.write_record(values.map(|value| format!("{value:.4}")))?;
     }
-
-    /// Writes one row: the time in seconds and the level at each gauge in metres, both to
-    /// four decimals.
-    ///
-    /// # Errors
-    /// [`GaugeError`].
-    pub fn record(&mut self, time: f64, levels: &[f64]) -> Result<(), GaugeError> {
-        if levels.len() != self.gauges {
-            return Err(GaugeError::Levels { expected: self.gauges, found: levels.len() });
-        }
-        let values = std::iter::once(&time).chain(levels);
-        self.csv.write_record(values.map(|value| format!("{value:.4}")))?;
-        Ok(())
-    }
-
-    /// Writes out what is still buffered.
-    ///
-    /// # Errors
-    /// [`GaugeError::Write`].
-    pub fn finish(mut self) -> Result<(), GaugeError> {
-        self.csv.flush().map_err(csv::Error::from)?;
-        Ok(())
-    }
+    csv.flush().map_err(csv::Error::from)?;
+    drop(csv);
+    Ok(bytes)
 }
 
 fn locate_one(relief: &Relief, open: &[bool], gauge: &Gauge) -> Result<LocatedGauge, GaugeError> {
@@ -290,14 +256,8 @@ mod tests {
     fn record_is_a_table_with_a_named_column_for_each_gauge() {
         let relief = Relief::from_bytes(SHIPPED).unwrap();
         let placed = located(&relief, &default_gauges()[..2]).unwrap();
-        let mut bytes = Vec::new();
-        let mut writer = GaugeWriter::new(&mut bytes, &placed).unwrap();
-        writer.record(1.5, &[0.25, -0.125]).unwrap();
-        assert_eq!(
-            writer.record(2.0, &[0.0]).unwrap_err().to_string(),
-            "a row of the record needs 2 levels, one for each gauge, found 1"
-        );
-        writer.finish().unwrap();
-        assert_eq!(String::from_utf8(bytes).unwrap(), "time_s,Tofino,Bamfield\n1.5000,0.2500,-0.1250\n");
+        let bytes = record(&placed, &[1.5, 2.0], &[vec![0.25, 0.5], vec![-0.125, 1.0]]).unwrap();
+        let expected = "time_s,Tofino,Bamfield\n1.5000,0.2500,-0.1250\n2.0000,0.5000,1.0000\n";
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 }

@@ -9,6 +9,7 @@ use haloport::pattern::Regions;
 use haloport::{Communicator, Error, Exchange, Field, Halo, Pattern, Reduction};
 use serde::{Deserialize, Serialize};
 
+use crate::common::kernel_arguments::upload;
 use crate::common::traffic::{Moved, timed_overlap};
 use crate::tsunami::model::block::{Block, Fields, MARGIN, State};
 use crate::tsunami::model::decomposition::decompose;
@@ -259,20 +260,15 @@ impl<D: Device> Solver<D> {
         // Fields are read in order with the default stream.
         self.device.synchronize(&self.stream)?;
         let values = fields.map(|field| field.to_vec(0).map(|values| self.block.owned(&values)));
-        let mut part = Part {
+        let part = Part {
             first: [self.block.rows.start, self.block.columns.start],
             columns: self.block.nx(),
             fields: values.into_iter().collect::<Result<_, _>>()?,
         };
-        let is_root = self.comm.rank() == 0;
-        let sent = if is_root { Vec::new() } else { vec![(0, std::mem::take(&mut part))] };
-        let received = self.comm.sparse_exchange(&sent)?;
-        if !is_root {
-            return Ok(None);
-        }
+        let Some(parts) = self.comm.gather(0, &part)? else { return Ok(None) };
         let (rows, columns) = (self.latitude.len(), self.longitude.len());
         let mut whole = [(); 4].map(|()| vec![0.0; rows * columns]);
-        for part in received.into_iter().map(|(_, part)| part).chain([part]) {
+        for part in parts {
             for (whole, values) in whole.iter_mut().zip(&part.fields) {
                 for (row, values) in values.chunks(part.columns).enumerate() {
                     let first = (part.first[0] + row) * columns + part.first[1];
@@ -348,7 +344,7 @@ impl<D: Device> Drop for Solver<D> {
 }
 
 /// A rank's part of the whole grid.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Part {
     /// Its first row and column.
     first: [usize; 2],
@@ -359,12 +355,4 @@ struct Part {
 fn pointers<D: Device>(flow: &Flow<D>) -> Result<[Pointer; 3], FieldError> {
     let [h, hu, hv] = flow;
     Ok([h.pointer(0)?, hu.pointer(0)?, hv.pointer(0)?])
-}
-
-/// A buffer of the device with `values` in it.
-fn upload<D: Device>(device: &D, stream: &D::Stream, values: &[f64]) -> Result<D::Buffer, DeviceError> {
-    let buffer = device.allocate(size_of_val(values), MemoryKind::Device)?;
-    // SAFETY: the buffer is new and as long as the values; the kernels that read it follow in the same stream.
-    unsafe { device.write(bytemuck::cast_slice(values), buffer.pointer(), stream)? };
-    Ok(buffer)
 }

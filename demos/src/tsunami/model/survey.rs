@@ -1,6 +1,4 @@
-//! Measures of a state: volume, extremes and the largest wave height.
-
-use serde::Serialize;
+//! Measures of a state: volume and extremes; and the largest wave height.
 
 use crate::common::numbers::Sum;
 use crate::tsunami::model::block::State;
@@ -8,35 +6,31 @@ use crate::tsunami::model::face::{max, min, per_depth};
 use crate::tsunami::model::scheme::Physics;
 
 /// Measures of rows of cells.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Survey {
     /// Volume of the water, cubic metres.
     pub volume: f64,
     /// Smallest depth, metres; a negative one means that the time step was too long.
     pub min_depth: f64,
-    /// Largest wave height, metres above sea level, or flow depth on land; see
-    /// [`wave_height`].
-    pub max_wave: f64,
     /// Largest speed, m/s.
     pub max_speed: f64,
 }
 
 impl Survey {
-    /// Measures rows of cells without a margin, given the areas of a cell of each row (square
-    /// metres), the bed (metres) and the state, all rows after each other.
+    /// Measures rows of cells without a margin, given the areas of a cell of each row (square metres) and the state, all
+    /// rows after each other.
     ///
     /// The volume is summed in that order and with compensation (Neumaier 1974), so that its change over a run is that
     /// of the scheme, not of rounding.
-    pub fn new(area: &[f64], bed: &[f64], physics: &Physics, state: State<'_>) -> Self {
-        let mut survey = Self { volume: 0.0, min_depth: f64::INFINITY, max_wave: 0.0, max_speed: 0.0 };
+    pub fn new(area: &[f64], physics: &Physics, state: State<'_>) -> Self {
+        let mut survey = Self { volume: 0.0, min_depth: f64::INFINITY, max_speed: 0.0 };
         let mut volume = Sum::default();
-        let columns = bed.len() / area.len().max(1);
-        for (cell, (&h, &bed)) in state.h.iter().zip(bed).enumerate() {
+        let columns = state.h.len() / area.len().max(1);
+        for (cell, &h) in state.h.iter().enumerate() {
             let per_depth = per_depth(h, physics.dry);
             let (u, v) = (state.hu[cell] * per_depth, state.hv[cell] * per_depth);
             volume.add(area[cell / columns] * h);
             survey.min_depth = survey.min_depth.min(h);
-            survey.max_wave = survey.max_wave.max(wave_height(h, bed));
             survey.max_speed = survey.max_speed.max((u * u + v * v).sqrt());
         }
         survey.volume = volume.value();

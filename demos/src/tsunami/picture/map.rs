@@ -33,17 +33,8 @@ pub(crate) struct Frame {
 impl Frame {
     /// A map of all cells of the relief, as large as the limits allow.
     pub(crate) fn new(relief: &Relief) -> Self {
-        let (nx, ny) = (relief.nx(), relief.ny());
-        let half = 0.5 * relief.longitude_step();
-        let (latitude, last) = (&relief.latitude, ny - 1);
-        let mut frame = Self {
-            width: WIDEST,
-            height: TALLEST,
-            west: relief.longitude[0] - half,
-            east: relief.longitude[nx - 1] + half,
-            south: 1.5 * latitude[0] - 0.5 * latitude[1],
-            north: 1.5 * latitude[last] - 0.5 * latitude[last - 1],
-        };
+        let [[west, east], [south, north]] = relief.edges();
+        let mut frame = Self { width: WIDEST, height: TALLEST, west, east, south, north };
         let tall_by_wide = (frame.north - frame.south) / ((frame.east - frame.west) * frame.shrink());
         let height = f64::from(WIDEST) * tall_by_wide;
         if height <= f64::from(TALLEST) {

@@ -14,6 +14,7 @@ use super::carry::{Carried, DAY, Measured};
 use super::order::{self, Rung};
 use super::problem::{Case, Problem};
 use crate::command::print;
+use crate::command::text::counted;
 use crate::jobs::common::checks::{Check, write_checks};
 use crate::jobs::common::performance::{Effort, Performance};
 use haloport_demos::advection::model::norms::Norms;
@@ -109,8 +110,7 @@ impl print::Report for Report {
         let round = self.simulated_days / PERIOD;
         writeln!(out, "Advection on {}: {} days, {round:.2} times round\n", self.mesh, self.simulated_days)?;
         let mut line = |name: &str, text: String| writeln!(out, "  {name:<14}{text}");
-        let levels = if self.levels == 1 { "1 level".into() } else { format!("{} levels", self.levels) };
-        line("mesh", format!("{} cells, {levels}", self.cells))?;
+        line("mesh", format!("{} cells, {}", self.cells, counted(self.levels, "level")))?;
         let [fewest, most] = self.cells_of_ranks;
         let Performance { ranks, transport, device, device_name, steps, .. } = &self.performance;
         line("ranks", format!("{ranks} ({transport}), on {device}, {device_name}"))?;
@@ -155,15 +155,15 @@ impl Report {
 
 /// The note below the title of the picture.
 pub(super) fn note(args: &AdvectionArgs, case: &Case, ranks: usize, measured: &Measured) -> String {
-    let ranks = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
     let drift = match measured.drift {
         0.0 => "0".to_string(),
         drift => format!("{drift:.0e}"),
     };
     format!(
-        "{}: {} cells on {ranks}; wind tilted by {}°; error in l2 {:.1e}, relative change of mass {drift}",
+        "{}: {} cells on {}; wind tilted by {}°; error in l2 {:.1e}, relative change of mass {drift}",
         case.name,
         case.mesh.cells(),
+        counted(ranks, "rank"),
         args.alpha,
         measured.first_norms.l2
     )

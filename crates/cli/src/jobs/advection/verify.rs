@@ -8,7 +8,7 @@ use super::carry::{Measured, in_process, some_steps};
 use super::order::Rung;
 use super::problem::Case;
 use crate::command::failure::Failure;
-use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, on_rank_0};
+use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, as_on_cpu, on_rank_0};
 use crate::jobs::common::progress::Progress;
 use haloport_demos::common::numbers::{differing, largest_difference};
 
@@ -104,17 +104,12 @@ pub(super) fn same_field_as_on_cpu<D: Device>(
     partition: &Partition,
 ) -> Result<Check, Failure> {
     let here = some_steps(comm, device, case, partition, STEPS_AS_ON_CPU)?;
-    let on_cpu = on_rank_0(comm, || {
-        let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
+    let on_cpu = |cpu: &AnyDevice| {
         let whole = case.by_curve(1)?;
-        let fields = with_device!(&cpu, |cpu| run_ranks(1, |comm| {
+        let fields = with_device!(cpu, |cpu| run_ranks(1, |comm| {
             Ok(some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)?)
         }))?;
         Ok(fields.into_iter().next().flatten().unwrap_or_default())
-    })?;
-    let difference = match (here, on_cpu) {
-        (Some(here), Some(on_cpu)) => largest_difference(&here, &on_cpu),
-        _ => 0.0,
     };
-    Ok(Check::as_on_cpu(difference))
+    as_on_cpu(comm, here, on_cpu, |here, on_cpu| largest_difference(here, on_cpu))
 }

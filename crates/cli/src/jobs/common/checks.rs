@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use haloport::Communicator;
+use haloport::{AnyDevice, Communicator};
 use serde::Serialize;
 
 use crate::command::failure::Failure;
@@ -42,16 +42,6 @@ impl Check {
         Check { name, what: what.into(), value, relation: ">=", bound, unit, ok: value >= bound }
     }
 
-    /// Fields after [`STEPS_AS_ON_CPU`] steps compared with those of the CPU backend: the largest difference over the
-    /// largest value.
-    pub(crate) fn as_on_cpu(difference: f64) -> Check {
-        let what = format!(
-            "fields are those of the CPU backend after {STEPS_AS_ON_CPU} steps: largest difference, as a part of the \
-             field's maximum"
-        );
-        Check::below("cpu", &what, difference, 1e-12, "")
-    }
-
     pub(crate) fn same_fields(differing: usize, what: String) -> Check {
         let value = differing as f64;
         Check { name: "ranks", what, value, relation: "==", bound: 0.0, unit: "", ok: differing == 0 }
@@ -72,6 +62,29 @@ pub(crate) fn on_rank_0<T>(
     comm.barrier()?;
     comm.set_time_limit(limit);
     Ok(alone)
+}
+
+/// Collective: compares fields after [`STEPS_AS_ON_CPU`] steps, which rank 0 has gathered, with those that `on_cpu`
+/// computes there. `difference` is the largest difference over the largest value.
+///
+/// # Errors
+/// Errors of `on_cpu`; [`Failure::Run`], also if this build has no CPU backend.
+pub(crate) fn as_on_cpu<T>(
+    comm: &Communicator,
+    here: Option<T>,
+    on_cpu: impl FnOnce(&AnyDevice) -> Result<T, Failure>,
+    difference: impl FnOnce(&T, &T) -> f64,
+) -> Result<Check, Failure> {
+    let alone = on_rank_0(comm, || {
+        let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
+        on_cpu(&cpu)
+    })?;
+    let difference = here.zip(alone).map_or(0.0, |(here, alone)| difference(&here, &alone));
+    let what = format!(
+        "fields are those of the CPU backend after {STEPS_AS_ON_CPU} steps: largest difference, as a part of the \
+         field's maximum"
+    );
+    Ok(Check::below("cpu", &what, difference, 1e-12, ""))
 }
 
 /// Returns an error if a check has failed.

@@ -44,13 +44,10 @@ pub(super) fn compute(comm: &Communicator, table: &Table, window: f64) -> Result
     let mut bytes = [means.bytes];
     comm.all_reduce(&mut bytes, Reduction::Sum)?;
     // In the order of the ranks, which is that of the rows.
-    let gathered = comm.sparse_exchange_bytes(vec![(0, bytemuck::cast_slice(&means.values).to_vec())])?;
+    let gathered = comm.gather(0, &means.values)?.unwrap_or_default();
     let [nanoseconds, most, least] = largest;
     Ok(Results {
-        means: gathered
-            .iter()
-            .flat_map(|(_, bytes)| bytemuck::pod_collect_to_vec::<u8, f64>(bytes))
-            .collect(),
+        means: gathered.concat(),
         rounds: means.rounds,
         bytes: bytes[0],
         rows_of_rank: [!least, most],

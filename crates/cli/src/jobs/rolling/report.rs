@@ -10,7 +10,7 @@ use super::args::RollingArgs;
 use super::job::Results;
 use super::problem::Problem;
 use crate::command::print;
-use crate::command::text::bytes;
+use crate::command::text::{bytes, counted};
 use crate::jobs::common::checks::{Check, write_checks};
 
 /// The results of a run: the object that `--json` prints.
@@ -113,7 +113,7 @@ impl print::Report for Report {
         let [least, most] = self.rows_of_rank;
         let each = if least == most { format!("{least}") } else { format!("{least} to {most}") };
         line("ranks", format!("{} ({}), {each} rows each", self.ranks, self.transport))?;
-        let rounds = if self.rounds == 1 { "1 round".into() } else { format!("{} rounds", self.rounds) };
+        let rounds = counted(self.rounds, "round");
         line("passed on", format!("{} in {rounds}", bytes(self.bytes_passed)))?;
         line("time", format!("{:.2} ms", 1e3 * self.wall_s))?;
         let missing: usize = self.columns.iter().map(|column| column.missing).sum();

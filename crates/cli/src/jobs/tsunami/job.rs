@@ -127,7 +127,7 @@ pub(super) fn run<D: Device>(
 impl Results {
     /// Measures the whole state.
     fn look(&mut self, problem: &Problem, whole: &Whole, time: f64) {
-        let survey = Survey::new(&problem.area, &problem.relief.elevation, &problem.physics, whole.state());
+        let survey = Survey::new(&problem.area, &problem.physics, whole.state());
         if time == 0.0 {
             self.volume = survey.volume;
         }

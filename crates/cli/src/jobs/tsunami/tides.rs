@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::problem::Problem;
 use crate::command::failure::Failure;
 use haloport_demos::tsunami::model::block::Block;
-use haloport_demos::tsunami::model::gauges::{GaugeWriter, LocatedGauge};
+use haloport_demos::tsunami::model::gauges::{LocatedGauge, record};
 use haloport_demos::tsunami::model::solver::Solver;
 
 /// The least simulated time between samples, seconds.
@@ -85,12 +85,9 @@ impl Tides {
     pub(super) fn gather(self, comm: &Communicator, gauges: usize) -> Result<Option<TideRecord>, Failure> {
         let numbers = self.here.iter().map(|(number, ..)| *number);
         let mine: Vec<(usize, Vec<f64>)> = numbers.zip(self.levels).collect();
-        let received = comm.sparse_exchange(&[(0, mine)])?;
-        if comm.rank() != 0 {
-            return Ok(None);
-        }
+        let Some(gathered) = comm.gather(0, &mine)? else { return Ok(None) };
         let mut levels = vec![Vec::new(); gauges];
-        for (number, values) in received.into_iter().flat_map(|(_, values)| values) {
+        for (number, values) in gathered.into_iter().flatten() {
             levels[number] = values;
         }
         Ok(Some(TideRecord { times: self.times, levels }))
@@ -103,14 +100,7 @@ impl TideRecord {
     /// # Errors
     /// [`Failure::Run`].
     pub(super) fn csv(&self, problem: &Problem) -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
-        let mut writer = GaugeWriter::new(&mut bytes, &problem.gauges)?;
-        for (sample, &time) in self.times.iter().enumerate() {
-            let row: Vec<f64> = self.levels.iter().map(|levels| levels[sample]).collect();
-            writer.record(time, &row)?;
-        }
-        writer.finish()?;
-        Ok(bytes)
+        Ok(record(&problem.gauges, &self.times, &self.levels)?)
     }
 
     /// The summary of each gauge.

@@ -5,7 +5,7 @@ use haloport::{AnyDevice, Communicator, run_ranks, with_device};
 
 use super::problem::Problem;
 use crate::command::failure::Failure;
-use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, on_rank_0};
+use crate::jobs::common::checks::{Check, STEPS_AS_ON_CPU, as_on_cpu, on_rank_0};
 use crate::jobs::common::progress::Progress;
 use haloport_demos::tsunami::model::decomposition::decompose;
 use haloport_demos::tsunami::model::solver::{Solver, Whole};
@@ -39,9 +39,9 @@ pub(super) fn lake_at_rest<D: Device>(
         time += solver.step(REST - time)?;
         progress.at(time);
     }
-    let speed = solver.gather()?.map_or(0.0, |whole| {
-        Survey::new(&problem.area, &problem.relief.elevation, &problem.physics, whole.state()).max_speed
-    });
+    let speed = solver
+        .gather()?
+        .map_or(0.0, |whole| Survey::new(&problem.area, &problem.physics, whole.state()).max_speed);
     Ok(Check::below(
         "rest",
         "a lake stays at rest: largest speed after 1 simulated hour",
@@ -90,10 +90,7 @@ pub(super) fn same_fields_as_one_rank<D: Device>(
 ) -> Result<Check, Failure> {
     let together = some_steps(comm, device, problem, STEPS)?;
     let alone = on_rank_0(comm, || in_process(1, device, problem, STEPS))?;
-    let differing = match (together, alone) {
-        (Some(together), Some(alone)) => together.differing(&alone),
-        _ => 0,
-    };
+    let differing = together.zip(alone).map_or(0, |(together, alone)| together.differing(&alone));
     Ok(Check::same_fields(
         differing,
         format!(
@@ -115,15 +112,8 @@ pub(super) fn same_fields_as_on_cpu<D: Device>(
     problem: &Problem,
 ) -> Result<Check, Failure> {
     let here = some_steps(comm, device, problem, STEPS_AS_ON_CPU)?;
-    let on_cpu = on_rank_0(comm, || {
-        let cpu = AnyDevice::select("cpu").map_err(|error| Failure::Run(format!("--verify: {error}")))?;
-        with_device!(&cpu, |cpu| in_process(1, cpu, problem, STEPS_AS_ON_CPU))
-    })?;
-    let difference = match (here, on_cpu) {
-        (Some(here), Some(on_cpu)) => here.largest_difference(&on_cpu),
-        _ => 0.0,
-    };
-    Ok(Check::as_on_cpu(difference))
+    let on_cpu = |cpu: &AnyDevice| with_device!(cpu, |cpu| in_process(1, cpu, problem, STEPS_AS_ON_CPU));
+    as_on_cpu(comm, here, on_cpu, Whole::largest_difference)
 }
 
 /// The fields after some steps, computed on threads.
