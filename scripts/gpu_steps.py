@@ -15,8 +15,8 @@ ALONE = ["--nocapture", "--test-threads", "1"]
 
 # Name: the time limit of a step in seconds, description.
 PARTS = {
-    "suite": (120, "the device suite, kernels from cubins and PTX, order with the work around exchanges, ends on streams, captured "
-              "steps, ranks on several GPUs, NCCL"),
+    "suite": (120, "the device suite, kernels from cubins and PTX, order with the work around exchanges, ends on streams, steps in "
+              "a row, ranks on several GPUs, NCCL"),
     "ratios": (120, "packing beside plain copies, a bound launch beside the raw one, host time of start and finish"),
     "mpi": (180, "2 and 4 MPI processes on one device: random exchanges, the path they use, both jobs against the CPU, the exchange"),
     "jobs": (180, "both jobs on 1, 2, 4 and 8 ranks that are threads, against the CPU"),
@@ -73,7 +73,7 @@ class Steps:
             self.run("kernels from cubins and PTX", [SUITE, "programs::"])
             self.run("order of exchanges and the work around them", [SUITE, "order::", "--nocapture"])
             self.run("exchanges that end on streams", [SUITE, "scheduled::", *ALONE])
-            self.run("steps captured once and replayed", [SUITE, "steps::", *ALONE])
+            self.run("steps in a row, each with an exchange", [SUITE, "overlap::", *ALONE])
             self.run("ranks on GPUs of their own hand fields over", [SUITE, "devices::", *ALONE])
             self.run("ranks on GPUs of their own exchange messages by NCCL", [SUITE, "stream_messages::", *ALONE])
 
@@ -120,10 +120,10 @@ class Steps:
             unset, blocking = ["env", "-u", "CUDA_DEVICE_MAX_CONNECTIONS"], {"CUDA_LAUNCH_BLOCKING": "1"}
             self.run("8 queues: order of exchanges and the work around them", [*unset, SUITE, "order::", "--nocapture"])
             self.run("8 queues: exchanges that end on streams", [*unset, SUITE, "scheduled::", *ALONE])
-            self.run("8 queues: captured steps", [*unset, SUITE, "steps::", *ALONE])
+            self.run("8 queues: steps in a row", [*unset, SUITE, "overlap::", *ALONE])
             self.both_jobs("8 ranks with 8 queues", unset, "--ranks", "8")
             self.both_jobs("2 MPI processes with 8 queues", [*unset, f"{HERE}/mpirun", "-n", "2"])
-            self.run("launches wait: captured steps", [SUITE, "steps::", *ALONE], blocking)
+            self.run("launches wait: steps in a row", [SUITE, "overlap::", *ALONE], blocking)
             self.both_jobs("8 ranks where launches wait", [], "--ranks", "8", env=blocking)
 
     def part_bench(self):

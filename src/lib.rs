@@ -9,8 +9,7 @@
 //! - **One pass over the cells.** A neighbour on the same node copies straight from your field into its halo.
 //! - **Everything is bound once.** An exchange allocates nothing, and all fields for one neighbour travel in one
 //!   message.
-//! - **Work while halos travel.** [`Exchange::overlap`] computes meanwhile what needs no halo. [`Exchange::record`] can
-//!   make a whole step one launch on a GPU.
+//! - **Work while halos travel.** [`Exchange::overlap`] computes meanwhile what needs no halo.
 //!
 //! # How to use it
 //!
@@ -126,7 +125,7 @@ pub mod pattern {
 /// what there is.
 ///
 /// `haloport_core::device::dialect` describes the language of kernels that run on any device. What only backends need
-/// (copies, captured work, the kernel cache) is in `haloport_core::device`.
+/// (copies, the kernel cache) is in `haloport_core::device`.
 pub mod device {
     #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
     pub use crate::{
@@ -150,12 +149,12 @@ pub mod field {
     };
 }
 
-/// The options, the reports and the errors of exchanges, and steps that are recorded.
+/// The options, the reports and the errors of exchanges.
 pub mod exchange {
     #[doc(inline)]
     pub use haloport_core::exchange::{
         BindError, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
-        ExchangeError, FieldLayout, FieldSet, HaloOrder, SourceTarget, Step, StepError, Traffic,
+        ExchangeError, FieldLayout, FieldSet, HaloOrder, SourceTarget, StepError, Traffic,
     };
 }
 

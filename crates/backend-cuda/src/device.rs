@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, BoxCopy, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
+    Attached, BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
     StreamMessagesOffer, WordOperation,
 };
 
@@ -22,8 +22,7 @@ use crate::opened::Opened;
 use crate::program::built_in::BuiltIn;
 use crate::program::loaded::Program;
 use crate::streams::event::{self, CudaEvent};
-use crate::streams::flag::{CudaFlag, gate};
-use crate::streams::graph::CudaGraph;
+use crate::streams::gate::gate;
 use crate::streams::stream::CudaStream;
 use crate::streams::word_operations::put_words;
 use crate::work::copies::{CudaCopies, address, copy, copy_box};
@@ -97,24 +96,6 @@ impl CudaDevice {
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<CudaKernel, DeviceError> {
         let program = Program::load(&self.opened.context, source.name, binary.into())?;
         CudaKernel::new(&self.opened, Arc::new(program), source)
-    }
-
-    /// Captures the work that `work` puts into `stream` and, between events of `stream`, into other streams. Nothing of
-    /// it runs. May block.
-    ///
-    /// `work` only puts launches, copies, fills and events into streams: it does not wait, query, allocate, free, write
-    /// or read. `stream` is not a default stream. Other streams first wait for an event of `stream`, and `stream`
-    /// finally waits for their events.
-    ///
-    /// # Errors
-    /// The error of `work`; [`DeviceError::InvalidArgument`] for a default stream; the driver's errors. If `work` makes
-    /// a call that is not allowed, the driver ends the capture.
-    pub fn capture_graph(
-        &self,
-        stream: &CudaStream,
-        work: impl FnOnce() -> Result<(), DeviceError>,
-    ) -> Result<CudaGraph, DeviceError> {
-        CudaGraph::capture(stream, work)
     }
 
     /// An error unless the device offers something.
@@ -243,30 +224,6 @@ unsafe impl Device for CudaDevice {
 
     fn check_not_captured(&self, stream: &CudaStream) -> Result<(), DeviceError> {
         stream.stream.check_not_captured()
-    }
-
-    fn capture(
-        &self,
-        stream: &CudaStream,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Box<dyn Captured<CudaStream>>, DeviceError> {
-        self.offers(
-            self.info().capabilities.capture,
-            "capturing work, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words",
-        )?;
-        if stream.is_default() {
-            let what = "capturing what is put into a default stream";
-            return Err(DeviceError::Unsupported { what, device: self.id() });
-        }
-        Ok(Box::new(CudaGraph::capture(stream, work)?))
-    }
-
-    fn create_flag(&self) -> Result<Box<dyn Flag<CudaStream>>, DeviceError> {
-        self.offers(
-            self.info().capabilities.capture,
-            "flags, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words",
-        )?;
-        Ok(Box::new(CudaFlag::new(&self.opened)?))
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<CudaBuffer, DeviceError> {

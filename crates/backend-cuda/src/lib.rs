@@ -27,7 +27,6 @@
 //! - Messages between ranks can be moved in the order of streams by NCCL 2.27.3 or newer
 //!   ([`offer_stream_messages`]), which is loaded when it is first asked for (`libnccl.so.2`, or the files that
 //!   `HALOPORT_NCCL` names).
-//! - Launches and copies that repeat can be captured once as a [`CudaGraph`], which one call puts into a stream.
 //! - The types of the driver's functions come from `cudarc`. The backend calls the functions through a table of its
 //!   own, because cudarc's panic if a library lacks a function, and read a status code of a later driver as an invalid
 //!   enum.
@@ -53,7 +52,6 @@ pub use driver::select::Selector;
 pub use memory::buffer::CudaBuffer;
 pub use memory::foreign::{CudaHandles, CudaMemory};
 pub use streams::event::CudaEvent;
-pub use streams::graph::CudaGraph;
 pub use streams::stream::CudaStream;
 pub use work::copies::CudaCopies;
 pub use work::kernels::{CudaKernel, CudaLaunch};

@@ -39,7 +39,7 @@ impl Opened {
         let (mut device, words) = (DeviceContext::new(candidate)?, WordPool::default());
         if device.info.capabilities.stream_words && !words.are_written_by_streams(&device)? {
             let of = &mut device.info.capabilities;
-            (of.gates, of.capture, of.stream_words) = (false, false, false);
+            (of.gates, of.stream_words) = (false, false);
         }
         let opened = Arc::new(Opened {
             built_ins: BuiltIns::default(),

@@ -86,7 +86,7 @@ pub use error::Error;
 pub use error_kind::ErrorKind;
 pub use exchange::{
     BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet, HaloOrder,
-    Passed, Pending, Schedule, SourceTarget, Step, StepError, Ticket,
+    Passed, Pending, Schedule, SourceTarget, StepError, Ticket,
 };
 pub use field::{
     AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,

@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUflushGPUDirectRDMAWritesScope,
-    CUflushGPUDirectRDMAWritesTarget, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec, CUipcMemHandle,
-    CUjit_option, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
-    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUpointer_attribute, CUresult, CUstream,
-    CUstreamBatchMemOpParams, CUstreamCaptureMode,
+    CUflushGPUDirectRDMAWritesTarget, CUfunction, CUfunction_attribute, CUipcMemHandle, CUjit_option,
+    CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemGenericAllocationHandle, CUmodule, CUpointer_attribute, CUresult, CUstream,
+    CUstreamBatchMemOpParams,
 };
 use haloport_core::device::{DeviceError, DeviceId};
 
@@ -44,7 +44,6 @@ pub(crate) const NOT_PERMITTED: Status = CUresult::CUDA_ERROR_NOT_PERMITTED as S
 pub(crate) const INVALID_HANDLE: Status = CUresult::CUDA_ERROR_INVALID_HANDLE as Status;
 pub(crate) const SYSTEM_NOT_READY: Status = CUresult::CUDA_ERROR_SYSTEM_NOT_READY as Status;
 pub(crate) const INVALID_VALUE: Status = CUresult::CUDA_ERROR_INVALID_VALUE as Status;
-pub(crate) const CAPTURE_UNSUPPORTED: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as Status;
 pub(crate) const CAPTURE_IMPLICIT: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as Status;
 const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
 const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
@@ -136,13 +135,6 @@ functions! {
         cuFlushGPUDirectRDMAWrites(
             CUflushGPUDirectRDMAWritesTarget, CUflushGPUDirectRDMAWritesScope,
         ) -> CUresult;
-        cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) -> CUresult;
-        cuStreamEndCapture(CUstream, *mut CUgraph) -> CUresult;
-        cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64) -> CUresult;
-        cuGraphUpload(CUgraphExec, CUstream) -> CUresult;
-        cuGraphLaunch(CUgraphExec, CUstream) -> CUresult;
-        cuGraphDestroy(CUgraph) -> CUresult;
-        cuGraphExecDestroy(CUgraphExec) -> CUresult;
     }
     own {
         // Its status of a capture is read as a number, in which later drivers may have other values.

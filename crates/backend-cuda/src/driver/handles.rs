@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUevent, CUgraph, CUgraphExec, CUmodule, CUstream};
+use cudarc::driver::sys::{CUevent, CUmodule, CUstream};
 
 use crate::driver::context::Context;
 
@@ -55,12 +55,4 @@ handle!(
 handle!(
     /// A loaded program.
     Module, CUmodule, cuModuleUnload
-);
-handle!(
-    /// Captured work.
-    CapturedGraph, CUgraph, cuGraphDestroy
-);
-handle!(
-    /// Captured work that can be launched.
-    ReadyGraph, CUgraphExec, cuGraphExecDestroy
 );

@@ -88,7 +88,7 @@ impl RawStream {
         self.raw.addr() == RawStream::OF_THREAD
     }
 
-    /// An error if another program, or this one, captures what is put into the stream.
+    /// An error if another program captures what is put into the stream.
     pub(crate) fn check_not_captured(&self) -> Result<(), DeviceError> {
         let _entered = self.context.enter()?;
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32;
@@ -100,8 +100,7 @@ impl RawStream {
             CAPTURE_IMPLICIT => "the default stream while a stream that waits for it is being captured",
             status => return self.context.checked("cuStreamIsCapturing", status),
         };
-        let expected = "one that is not being captured: end the capture before the exchange, or record the exchange with \
-                        the work around it as a step (`Exchange::record`)";
+        let expected = "one that is not being captured: end the capture before the exchange";
         Err(DeviceError::invalid("the stream of an exchange", expected, found))
     }
 

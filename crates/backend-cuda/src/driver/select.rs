@@ -134,7 +134,6 @@ impl Candidate {
                 immediate_streams: false,
                 gates: streams_wait_for_host,
                 host_calls: true,
-                capture: streams_wait_for_host,
                 stream_words: streams_wait_for_host,
                 pinned_memory: true,
                 shared_memory: of(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,

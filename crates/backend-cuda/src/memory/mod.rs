@@ -5,7 +5,7 @@
 //! - `pages`: memory that other processes map by a file descriptor or a fabric handle; `descriptors`: hands these file
 //!   descriptors over; `token`: what another process needs; `readers`: which devices reach such memory.
 //! - `foreign`: memory of other programs, and fields in their arrays.
-//! - `words`: numbers in pinned memory, for flags and gates; `peers`: the memory of other devices.
+//! - `words`: numbers in pinned memory, for gates; `peers`: the memory of other devices.
 
 pub(crate) mod allocation;
 pub(crate) mod buffer;

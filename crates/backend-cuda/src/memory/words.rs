@@ -1,4 +1,4 @@
-//! Numbers in pinned host memory, which streams and the host write and wait for.
+//! Numbers in pinned host memory, which the host writes and streams wait for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,7 +47,7 @@ impl WordPool {
         self.with_words(device, |words| {
             let (index, last) = words.free.pop().ok_or_else(|| {
                 let most = format!("at most {WORDS}");
-                DeviceError::invalid("the number of closed gates and flags", most, WORDS + 1)
+                DeviceError::invalid("the number of closed gates", most, WORDS + 1)
             })?;
             Ok((Arc::clone(&words.memory), index, last))
         })

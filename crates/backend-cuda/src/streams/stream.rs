@@ -30,8 +30,7 @@ impl CudaStream {
         &self.stream.context
     }
 
-    /// Whether it is one of the default streams: other code works there, and the legacy one waits for them. None is
-    /// captured.
+    /// Whether it is one of the default streams: other code works there, and the legacy one waits for them.
     pub(crate) fn is_default(&self) -> bool {
         self.handle() <= RawStream::LAST_DEFAULT
     }

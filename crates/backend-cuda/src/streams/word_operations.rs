@@ -9,7 +9,7 @@ use cudarc::driver::sys::{
 };
 use haloport_core::device::{DeviceError, Stream as _, WordOperation};
 
-use crate::driver::functions::{CAPTURE_UNSUPPORTED, NOT_SUPPORTED, SUCCESS};
+use crate::driver::functions::{NOT_SUPPORTED, SUCCESS};
 use crate::streams::stream::CudaStream;
 use crate::work::copies::address;
 
@@ -35,8 +35,8 @@ pub(crate) unsafe fn put_words(operations: &[WordOperation], stream: &CudaStream
             (context.driver.cuStreamBatchMemOp_v2)(stream.raw(), count, parameters.as_mut_ptr(), 0)
         } {
             SUCCESS => {}
-            NOT_SUPPORTED | CAPTURE_UNSUPPORTED => {
-                let what = "writing and awaiting words in streams, or not in captured work";
+            NOT_SUPPORTED => {
+                let what = "writing and awaiting words in streams";
                 return Err(DeviceError::Unsupported { what, device: stream.device() });
             }
             status => context.checked("cuStreamBatchMemOp", status)?,

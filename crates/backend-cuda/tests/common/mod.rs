@@ -9,7 +9,7 @@ use haloport_core::device::Device;
 use haloport_cuda::CudaDevice;
 
 /// Held by the test that uses devices. Ranks of another test of this process would count as ranks that share the device: streams
-/// of such ranks wait for no neighbour, and their steps are not captured.
+/// of such ranks wait for no neighbour.
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {

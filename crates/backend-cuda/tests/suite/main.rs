@@ -8,7 +8,7 @@ mod devices;
 mod exchange;
 mod network;
 mod order;
+mod overlap;
 mod programs;
 mod scheduled;
-mod steps;
 mod stream_messages;

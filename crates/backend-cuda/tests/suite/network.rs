@@ -8,13 +8,14 @@ mod transport;
 use std::process::Command;
 use std::time::Duration;
 
-use haloport_conformance::{ordering, steps};
+use haloport_conformance::ordering;
 use haloport_core::device::{Buffer, Device, MemoryKind, Pointer, Priority};
 use haloport_core::{
     BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split, run_ranks,
 };
 use haloport_cuda::{CudaBuffer, CudaDevice, CudaStream};
 
+use crate::overlap;
 use transport::Network;
 
 type Failure = haloport_core::Error;
@@ -139,32 +140,6 @@ fn halos_from_the_network_are_seen() {
 }
 
 #[test]
-fn halos_from_the_network_are_seen_in_captured_steps() {
-    with_settings("halos_from_the_network_are_seen_in_captured_steps", &SETTINGS, |comm| {
-        let mut ring = Ring::new(comm)?;
-        let stream = ring.stream.clone();
-        for round in 1..=4 {
-            ring.write(round)?;
-            let (device, seen) = (ring.device.clone(), ring.seen.pointer());
-            let look = |field| Ring::look(&device, field, seen, &stream);
-            let boundary = |field: &mut Field<i64, CudaDevice>, _: &mut ()| look(field.pointer(0)?);
-            // SAFETY: the second function copies memory that outlives the step; the first does nothing.
-            let mut step = unsafe { ring.exchange.record(&stream, (), |_, ()| Ok(()), boundary)? };
-            let never = std::env::var(SETTING).is_ok_and(|setting| setting == "never");
-            let captures = device.info().capabilities.capture && !never;
-            assert_eq!(step.is_captured(), captures, "{:?}", step.fallback_reason());
-            comm.barrier()?;
-            step.replay()?;
-            std::thread::sleep(Duration::from_millis(30));
-            step.synchronize()?;
-            drop(step);
-            ring.verify(round)?;
-        }
-        Ok(())
-    });
-}
-
-#[test]
 fn exchanges_over_a_network_are_ordered_with_the_work_around_them() {
     with_settings("exchanges_over_a_network_are_ordered_with_the_work_around_them", &SETTINGS[..1], |comm| {
         let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
@@ -173,9 +148,9 @@ fn exchanges_over_a_network_are_ordered_with_the_work_around_them() {
 }
 
 #[test]
-fn steps_over_a_network_are_those_of_overlap() {
-    with_settings("steps_over_a_network_are_those_of_overlap", &SETTINGS[..1], |comm| {
+fn steps_in_a_row_over_a_network_are_right() {
+    with_settings("steps_in_a_row_over_a_network_are_right", &SETTINGS, |comm| {
         let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
-        steps::suite(comm, &device).map(drop)
+        overlap::steps_in_a_row(comm, &device, overlap::in_messages)
     });
 }

@@ -15,6 +15,8 @@ use haloport_core::{
 };
 use haloport_cuda::CudaDevice;
 
+use crate::overlap;
+
 /// Runs a test on 2 ranks up to the number of devices, at most 4. Prints that it is skipped if there is only one, or no
 /// NCCL.
 fn on_devices(test: impl Fn(&Communicator, &CudaDevice) -> Result<(), Failure> + Sync) {
@@ -225,18 +227,7 @@ fn ranks_that_share_a_device_get_an_error() {
     });
 }
 
-/// A step is not captured, and says why.
 #[test]
-fn steps_are_those_of_overlap() {
-    on_devices(|comm, device| {
-        let mut exchange = bound(comm, device)?;
-        let stream = device.create_stream(Priority::Normal)?;
-        // SAFETY: neither function puts work into streams.
-        let mut step = unsafe { exchange.record(&stream, (), |_, _| Ok(()), |_, _| Ok(()))? };
-        let why = step.fallback_reason().unwrap_or_default();
-        ensure!(why.contains("streams send and receive the messages"), "{why}");
-        step.replay()?;
-        step.replay()?;
-        Ok(())
-    });
+fn steps_in_a_row_are_right() {
+    on_devices(|comm, device| overlap::steps_in_a_row(comm, device, options));
 }

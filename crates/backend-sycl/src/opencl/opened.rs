@@ -125,7 +125,6 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
             immediate_streams: *kind == Kind::Cpu && has_extension(*device, IMMEDIATE_QUEUES),
             gates: true,
             host_calls: true,
-            capture: false,
             stream_words: false,
             pinned_memory: unified.offers(MemoryKind::Pinned),
             shared_memory: unified.offers(MemoryKind::Shared),

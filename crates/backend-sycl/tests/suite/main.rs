@@ -11,5 +11,4 @@ mod programs;
 mod queues;
 mod scheduled;
 mod shared;
-mod steps;
 mod trace;

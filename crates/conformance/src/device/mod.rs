@@ -37,7 +37,6 @@ pub fn kernel_sources() -> Vec<KernelSource> {
     [kernels::SAXPY, kernels::COUNT, slow::SPIN]
         .into_iter()
         .chain(elements::KERNELS.map(|(_, kernel)| kernel))
-        .chain(crate::streams::steps::KERNELS)
         .collect()
 }
 

@@ -3,7 +3,6 @@
 //! - `ordering`: exchanges and the work around them;
 //! - `scheduled`: exchanges whose end the host does not wait for, and their failures;
 //! - `staging`: messages that are staged in chunks;
-//! - `steps`: steps that are recorded once and replayed;
 //! - `messages`: messages between ranks that streams send and receive;
 //! - `trace`: the time line of exchanges and kernels;
 //! - `faults`, `panics`: calls that fail, callbacks and drivers that panic;
@@ -17,5 +16,4 @@ pub mod panics;
 mod ring;
 pub mod scheduled;
 pub mod staging;
-pub mod steps;
 pub mod trace;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, BoxCopy, Buffer, Captured, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Flag,
-    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup,
-    StreamMessages, StreamMessagesOffer, WordOperation,
+    Attached, BoxCopy, Buffer, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
+    StreamMessagesOffer, WordOperation,
 };
 
 /// A device `D` with an alteration.
@@ -244,18 +244,6 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
 
     fn check_not_captured(&self, stream: &D::Stream) -> Result<(), DeviceError> {
         self.call("check_not_captured")?.check_not_captured(stream)
-    }
-
-    fn capture(
-        &self,
-        stream: &D::Stream,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Box<dyn Captured<D::Stream>>, DeviceError> {
-        self.call("capture")?.capture(stream, work)
-    }
-
-    fn create_flag(&self) -> Result<Box<dyn Flag<D::Stream>>, DeviceError> {
-        self.call("create_flag")?.create_flag()
     }
 
     unsafe fn register_words(

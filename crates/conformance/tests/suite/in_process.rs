@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
 use haloport_conformance::{
-    Failure, faults, large, line, out_of_step, repeated, steps, structured, transport, usual,
+    Failure, faults, large, line, out_of_step, repeated, structured, transport, usual,
 };
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
@@ -120,17 +120,6 @@ fn uneven_ranks_need_no_call_of_a_neighbour_that_has_started() {
 #[test]
 fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other() {
     println!("{} calls failed in turn", faults::every_call_fails_once(&device()).unwrap());
-}
-
-/// The CPU captures nothing: each replay does the work anew.
-#[test]
-fn steps_that_are_recorded_are_those_of_overlap() {
-    steps::suite_on_ranks(&device(), 1..=4, false).unwrap();
-}
-
-#[test]
-fn a_neighbour_that_does_not_replay_is_named() {
-    steps::silent_neighbour(&device()).unwrap();
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! The suites for devices that go on working after a call has returned, on the CPU with a thread for each stream. It
-//! also captures work, which on a machine without a GPU no other device does.
+//! The suites for devices that go on working after a call has returned, on the CPU with a thread for each stream.
 
 use haloport_conformance::queued::Queued;
-use haloport_conformance::{device, drawn, ordering, panics, scheduled, steps};
-use haloport_core::{Progress, run_ranks};
+use haloport_conformance::{device, drawn, ordering, panics, scheduled};
+use haloport_core::run_ranks;
 use haloport_cpu::CpuDevice;
 
 fn queued() -> Queued<CpuDevice> {
@@ -25,8 +24,6 @@ haloport_conformance::backend_tests! { some_queued:
     large_messages_are_moved_by_a_copy,
     chunks_that_are_moved_have_a_row_in_the_time_line,
     a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other,
-    steps_in_messages_are_captured_and_others_say_why_not,
-    a_neighbour_that_does_not_replay_hangs_no_stream,
 }
 
 #[test]
@@ -68,20 +65,4 @@ fn a_driver_that_panics_fails_its_exchange_alone() {
         let device = queued();
         run_ranks(ranks, |comm| panics::driver(&comm, &device)).unwrap();
     }
-}
-
-/// Steps whose halos come in messages are captured; on one rank, other steps as well.
-#[test]
-fn steps_that_are_captured_are_those_of_overlap() {
-    steps::suite_on_ranks(&queued(), 1..=4, true).unwrap();
-}
-
-#[test]
-fn without_a_thread_captured_steps_are_the_same() {
-    let device = queued();
-    run_ranks(3, |comm| {
-        comm.set_progress(Progress::Caller)?;
-        steps::suite(&comm, &device)
-    })
-    .unwrap();
 }

@@ -87,9 +87,6 @@ pub struct Capabilities {
     pub gates: bool,
     /// Calls of the host from a stream: [`call_host`](super::Device::call_host). Without it, callers wait for events.
     pub host_calls: bool,
-    /// Captured work and flags: [`capture`](super::Device::capture) and [`create_flag`](super::Device::create_flag).
-    /// Without it, a replayed step makes the same calls anew.
-    pub capture: bool,
     /// Words that streams write and await, and copies that a word stops:
     /// [`register_words`](super::Device::register_words), [`put_words`](super::Device::put_words) and
     /// [`run_copies_unless`](super::Device::run_copies_unless), with words in memory of the kind

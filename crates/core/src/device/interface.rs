@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Attached, BoxCopy, Buffer, Captured, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, Flag,
-    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
-    StreamGroup, StreamMessages, StreamMessagesOffer, WordOperation,
+    Attached, BoxCopy, Buffer, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream, StreamGroup,
+    StreamMessages, StreamMessagesOffer, WordOperation,
 };
 
 /// A processor with memory, streams and kernels. Cloning gives another handle to the same device.
@@ -42,8 +42,8 @@ use super::{
 ///
 /// # Safety
 /// An implementation does to memory what its methods document and nothing else, keeps the order that streams and events
-/// give, and reports an event or a stream as complete only when the work before it is. The same holds for its buffers,
-/// its flags and its captured work. The exchange, which is safe, relies on that.
+/// give, and reports an event or a stream as complete only when the work before it is. The same holds for its buffers.
+/// The exchange, which is safe, relies on that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "not a device",
@@ -354,9 +354,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
 
     // Capability `gates`
     /// Makes arrived writes of a network adapter to memory of this device visible to work that is already in streams, behind
-    /// gates and flags. Callers call it after the host has learnt of the arrival, and before they open these gates or set
-    /// these flags. Work that is put into streams later sees such writes in any case. Does not wait for work in streams. By
-    /// default does nothing.
+    /// gates. Callers call it after the host has learnt of the arrival, and before they open these gates. Work that is put into
+    /// streams later sees such writes in any case. Does not wait for work in streams. By default does nothing.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if that is impossible: then callers put no work behind gates that reads such memory.
@@ -380,38 +379,14 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
         Err(DeviceError::Unsupported { what: "calls of the host from a stream", device: self.id() })
     }
 
-    // Capability `capture`
-    /// Checks that no program captures `stream`, neither this library nor another one. An exchange cannot be part of
-    /// captured work: it puts work into streams of its own, waits for it and sends. By default, no stream is captured.
+    // On devices whose streams other programs capture
+    /// Checks that no program captures `stream`. An exchange cannot be part of captured work: it puts work into streams of
+    /// its own, waits for it and sends. By default, no stream is captured.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] if the stream is being captured; errors of the driver.
     fn check_not_captured(&self, _stream: &Self::Stream) -> Result<(), DeviceError> {
         Ok(())
-    }
-
-    /// Captures what `work` puts into `stream`, instead of doing it. Between a wait for an event of `stream` and a wait
-    /// of `stream` for one of their events, other streams are captured along. May block. `work` puts only launches,
-    /// copies, fills, flags and the order of events into streams. It does not wait, ask whether something is done,
-    /// allocate, free, write or read. No other thread puts anything into these streams meanwhile.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability, and for a stream that cannot be captured; the error of
-    /// `work`; errors of the driver, also if `work` does what it may not.
-    fn capture(
-        &self,
-        _stream: &Self::Stream,
-        _work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Box<dyn Captured<Self::Stream>>, DeviceError> {
-        Err(DeviceError::Unsupported { what: "capturing work", device: self.id() })
-    }
-
-    /// Makes a flag for streams of this device, also for captured work.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability; errors of the driver.
-    fn create_flag(&self) -> Result<Box<dyn Flag<Self::Stream>>, DeviceError> {
-        Err(DeviceError::Unsupported { what: "flags in streams", device: self.id() })
     }
 
     // Capability `stream_words`
@@ -444,8 +419,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// All others access them as atomics.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] without the capability, or if `stream` captures and the driver cannot capture this;
-    /// errors of the driver.
+    /// [`DeviceError::Unsupported`] without the capability; errors of the driver.
     unsafe fn put_words(
         &self,
         _operations: &[WordOperation],

@@ -12,7 +12,6 @@
 
 mod attached;
 mod cache;
-mod captured;
 mod copy;
 pub mod dialect;
 mod error;
@@ -27,7 +26,6 @@ mod words;
 
 pub use attached::{Attached, Detach};
 pub use cache::{KernelCache, KernelKey, KernelParts};
-pub use captured::{Captured, Flag};
 pub use copy::{
     Anchors, BoxCopy, CopyAxis, CopyItem, CopyRows, IndexedCopy, MAX_COPY_AXES, NextReader, SignChange,
 };

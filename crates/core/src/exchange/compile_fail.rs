@@ -104,17 +104,6 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Touching a field while a step of its exchange may be replayed:
-//!
-//! ```compile_fail,E0499
-//! # use haloport_core::*; use haloport_cpu::CpuDevice;
-//! # fn run(mut exchange: Exchange<Field<f64, CpuDevice>>) -> Result<(), Error> {
-//! let mut step = unsafe { exchange.record(Schedule::DefaultStream, (), |_, ()| Ok(()), |_, ()| Ok(()))? };
-//! exchange.fields_mut().view_mut(0)?[[1]] = 2.0; // `step.fields_mut()` compiles
-//! step.replay()?;
-//! # Ok(()) }
-//! ```
-//!
 //! Using borrowed memory while an exchange is bound to it:
 //!
 //! ```compile_fail,E0506

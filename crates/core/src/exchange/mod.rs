@@ -45,7 +45,7 @@
 //! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
 //! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an
 //! exchange that owns its fields, and of one whose fields are passed; `owned_fields`, those fields; `turns`, the exchanges
-//! that can be in flight at once; `pending`, one in flight; `overlap`, an exchange with other work in one call; and `step`, an exchange recorded together with that work.
+//! that can be in flight at once; `pending`, one in flight; and `overlap`, an exchange with other work in one call.
 
 mod agree;
 mod cells;
@@ -59,7 +59,6 @@ mod owned_fields;
 mod part;
 mod passed;
 mod pending;
-mod step;
 mod turns;
 mod ways;
 mod work;
@@ -72,5 +71,4 @@ pub use options::{
 };
 pub use passed::Passed;
 pub use pending::Pending;
-pub use step::Step;
 pub use turns::Ticket;

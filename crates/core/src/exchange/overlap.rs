@@ -19,8 +19,7 @@ impl<F: FieldSet> Exchange<F> {
     /// The pattern determines the cells that each function computes: [`Pattern::regions`](crate::Pattern::regions) for
     /// boxes of a grid, [`Pattern::cell_regions`](crate::Pattern::cell_regions) for unstructured domains. On a device,
     /// both functions put kernels into that stream, and the host does not wait. Code on the host accesses
-    /// fields in `interior` through the views of [`Pending`], and in `boundary` as a whole. A step that is repeated can
-    /// be [recorded](Exchange::record).
+    /// fields in `interior` through the views of [`Pending`], and in `boundary` as a whole.
     ///
     /// # Errors
     /// [`StepError::Exchange`] from [`start`](Exchange::start) and [`finish`](Pending::finish); [`StepError::Work`]

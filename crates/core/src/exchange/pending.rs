@@ -63,11 +63,6 @@ impl<'e, F> Pending<'e, F> {
         Pending { bound, fields, open: true }
     }
 
-    /// For work that is captured: nothing is in flight, and dropping it does nothing.
-    pub(super) fn for_capture(bound: &'e Bound, fields: &'e mut OwnedFields<F>) -> Pending<'e, F> {
-        Pending { bound, fields: PendingFields::Bound(fields), open: false }
-    }
-
     /// Finishes the exchange, in order with the default stream. On the CPU, the halos are in place when it returns;
     /// otherwise they are in place for work that is put into the stream afterwards.
     ///

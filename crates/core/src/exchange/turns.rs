@@ -74,11 +74,6 @@ impl Turns {
         self.slots.iter().map(|slot| slot.bound.flight.status()).collect()
     }
 
-    /// The first of the exchanges, the only one of fields that the exchange owns.
-    pub(super) fn first(&self) -> Result<&Bound, ExchangeError> {
-        self.slots.first().map(|slot| &slot.bound).ok_or(ExchangeError::NotInFlight)
-    }
-
     /// The slots, for example to wait for their devices.
     pub(super) fn slots(&self) -> &[Slot] {
         &self.slots

@@ -28,7 +28,6 @@ mod plan;
 mod share;
 mod source_target;
 mod sparse;
-mod steps;
 mod tags;
 mod threads;
 mod trace;

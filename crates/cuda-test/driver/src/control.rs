@@ -189,7 +189,7 @@ pub unsafe extern "C" fn driver_note(call: *const c_char) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn driver_serve(stream: usize, function: Service, with: *mut c_void) -> Status {
     let mut state = state();
-    if state.captures(stream) {
+    if state.is_captured(stream) {
         return CAPTURE_UNSUPPORTED;
     }
     let put = state.put(stream, Work::Serve { function, with: with.expose_provenance() });

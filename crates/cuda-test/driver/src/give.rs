@@ -1,4 +1,4 @@
-//! Giving work to streams: it is put into a queue, or, if the stream captures, becomes a node of a graph.
+//! Giving work to streams: it is put into a queue, or dropped if a program captures the stream.
 
 use std::sync::Arc;
 
@@ -8,22 +8,18 @@ use crate::objects::{Capture, Object};
 use crate::settings::settings;
 use crate::state::{State, thread};
 use crate::status::{
-    CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNJOINED, CAPTURE_UNSUPPORTED, CAPTURED_EVENT,
-    INVALID_HANDLE, INVALID_VALUE, Status,
+    CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE,
+    NOT_SUPPORTED, Status,
 };
-use crate::work::job::{Graph, Node, Planes, Work};
+use crate::work::job::{Planes, Work};
 use crate::work::point::Point;
 
 impl State {
-    /// Puts work into a stream, or captures it if the stream captures.
+    /// Puts work into a stream. If the stream is being captured, the work is checked and dropped: no test launches it.
     pub(crate) fn put(&mut self, handle: usize, work: Work) -> Result<(), Status> {
         let stream = self.stream(handle)?;
         work.ranges().into_iter().try_for_each(|(address, bytes)| holds(address, bytes))?;
-        if let Some(capture) = self.captures.iter_mut().find(|capture| capture.has(handle)) {
-            let after = capture.tip(handle).map(std::mem::take).unwrap_or_default();
-            capture.nodes.push(Node { work, after });
-            let node = capture.nodes.len() - 1;
-            capture.tip(handle).into_iter().for_each(|tip| tip.push(node));
+        if self.is_captured(handle) {
             return Ok(());
         }
         stream.lane.context.see_remote_writes();
@@ -56,15 +52,15 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn captures(&self, stream: usize) -> bool {
-        self.captures.iter().any(|capture| capture.has(stream))
+    pub(crate) fn is_captured(&self, stream: usize) -> bool {
+        self.captures.iter().any(|capture| capture.stream == stream)
     }
 
-    /// Whether a stream that waits for the default stream captures.
-    pub(crate) fn blocking_stream_captures(&self) -> bool {
+    /// Whether a stream that waits for the default stream is being captured.
+    pub(crate) fn blocking_stream_is_captured(&self) -> bool {
         self.captures.iter().any(|capture| {
-            let origin = self.objects.get(&capture.origin);
-            matches!(origin, Some(Object::Stream(stream)) if stream.is_blocking)
+            let captured = self.objects.get(&capture.stream);
+            matches!(captured, Some(Object::Stream(stream)) if stream.is_blocking)
         })
     }
 
@@ -73,34 +69,17 @@ impl State {
             return Err(CAPTURE_UNSUPPORTED);
         }
         self.stream(stream)?;
-        if self.captures(stream) {
+        if self.is_captured(stream) {
             return Err(INVALID_VALUE);
         }
-        self.captured += 1;
-        self.captures.push(Capture {
-            number: self.captured,
-            origin: stream,
-            thread: thread(),
-            nodes: Vec::new(),
-            tips: vec![(stream, Vec::new())],
-            is_invalid: false,
-        });
+        self.captures.push(Capture { stream, thread: thread(), is_invalid: false });
         Ok(())
     }
 
-    /// Ends a capture and returns its work.
-    pub(crate) fn end_capture(&mut self, stream: usize) -> Result<Graph, Status> {
-        let at = self.captures.iter().position(|capture| capture.origin == stream).ok_or(INVALID_VALUE)?;
-        let mut capture = self.captures.remove(at);
-        let ends = capture.tip(stream).map(std::mem::take).unwrap_or_default();
-        let graph = Graph { nodes: capture.nodes };
-        if capture.is_invalid {
-            Err(CAPTURE_INVALIDATED)
-        } else if !graph.all_before(&ends) && settings().without_wait.is_none() {
-            Err(CAPTURE_UNJOINED)
-        } else {
-            Ok(graph)
-        }
+    /// Ends the capture of a stream. Fails if a call came that is not allowed during a capture.
+    pub(crate) fn end_capture(&mut self, stream: usize) -> Result<(), Status> {
+        let at = self.captures.iter().position(|capture| capture.stream == stream).ok_or(INVALID_VALUE)?;
+        if self.captures.remove(at).is_invalid { Err(CAPTURE_INVALIDATED) } else { Ok(()) }
     }
 
     /// Checks that a context is current and that this thread captures nothing. Used by calls that are not allowed
@@ -116,59 +95,37 @@ impl State {
         }
     }
 
-    /// Records an event in a stream.
+    /// Records an event in a stream. Real drivers also do that in a stream that is being captured.
     pub(crate) fn record_event(&mut self, event: usize, handle: usize) -> Result<(), Status> {
         let context = self.stream(handle)?.lane.context.handle;
-        if self.event(event)?.context != context {
+        let is_captured = self.is_captured(handle);
+        let event = self.event(event)?;
+        if event.context != context {
             return Err(INVALID_HANDLE);
         }
-        let found = self.captures.iter_mut().find_map(|capture| {
-            let number = capture.number;
-            capture.tip(handle).map(|tip| (number, tip.clone()))
-        });
-        let event = self.event(event)?;
-        let is_captured = found.is_some();
-        event.captured = found;
         if is_captured {
-            return Ok(());
+            return Err(NOT_SUPPORTED);
         }
         let point = Point::new();
         event.point = Some(Arc::clone(&point));
         self.put(handle, Work::Record(point))
     }
 
-    /// Makes a stream wait for an event. If the event is in a capture, the stream joins the capture.
+    /// Makes a stream wait for an event. While the stream is being captured, it may not wait for other streams.
     pub(crate) fn wait_for_event(&mut self, handle: usize, event: usize) -> Result<(), Status> {
         self.stream(handle)?;
-        let event = self.event(event)?.clone();
-        let origin = self.captures.iter().find(|capture| capture.has(handle)).map(|capture| capture.number);
-        match (event.captured, event.point) {
-            (Some((number, before)), _) => {
-                let found = self.captures.iter_mut().find(|capture| capture.number == number);
-                let capture = found.ok_or(CAPTURED_EVENT)?;
-                if origin.is_some_and(|origin| origin != number) {
-                    return Err(CAPTURE_ISOLATION);
-                }
-                // It joins the capture even if it does not wait there.
-                let before = if is_left_out() { Vec::new() } else { before };
-                match capture.tip(handle) {
-                    Some(tip) => tip.extend(before),
-                    None => capture.tips.push((handle, before)),
-                }
-                Ok(())
-            }
-            (None, None) => Ok(()),
-            (None, Some(_)) if origin.is_some() => Err(CAPTURE_ISOLATION),
-            (None, Some(_)) if is_left_out() => Ok(()),
-            (None, Some(point)) => self.put(handle, Work::Wait(point)),
+        let point = self.event(event)?.point.clone();
+        match point {
+            Some(_) if self.is_captured(handle) => Err(CAPTURE_ISOLATION),
+            Some(point) if !is_left_out() => self.put(handle, Work::Wait(point)),
+            _ => Ok(()),
         }
     }
 
     /// Where an event was recorded, if the host may ask for that.
     pub(crate) fn point_of(&mut self, event: usize) -> Result<Option<Arc<Point>>, Status> {
         self.outside_of_captures()?;
-        let event = self.event(event)?;
-        if event.captured.is_some() { Err(CAPTURED_EVENT) } else { Ok(event.point.clone()) }
+        Ok(self.event(event)?.point.clone())
     }
 }
 

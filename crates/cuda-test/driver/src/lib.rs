@@ -2,16 +2,15 @@
 //!
 //! It runs the PTX that NVRTC makes. Device memory is mapped so that an access of the host faults, and every access of
 //! a kernel is checked. Two accesses that nothing orders are a fault. A thread for each hardware queue does the work
-//! some time after the call; graphs run in a random one of the orders that their edges allow. The driver refuses what a
-//! real one would refuse: calls without a current context, handles of objects that do not exist, and ranges past the
-//! end of their memory.
+//! some time after the call. The driver refuses what a real one would refuse: calls without a current context, handles of
+//! objects that do not exist, and ranges past the end of their memory.
 //!
 //! Tests link it as `libcuda.so.1` where the loader looks first. Where it records, it also is `libnvrtc.so.12`, a compiler
 //! that returns the source as if it were PTX; such kernels do nothing.
 //!
 //! - `api`: the functions of the driver; `status`: its codes; `compiler`: the functions of the compiler.
 //! - `state`: the objects that exist, and the recorded calls; `objects`: what handles stand for; `lane`: the context and
-//!   the order that work of a stream belongs to; `give`: work for streams and captures; `left_out`: waits that are left
+//!   the order that work of a stream belongs to; `give`: work for streams, and captures; `left_out`: waits that are left
 //!   out.
 //! - `memory`: allocations; `work`: what streams do; `order`: what comes before what; `settings`: the variables below.
 //! - [`control`]: the functions through which tests control the driver.
@@ -22,11 +21,11 @@
 //! | `HALOPORT_DRIVER_BROKEN` | none | the number of a device that has failed: it has a name, and all else is an error |
 //! | `HALOPORT_DRIVER_VERSION` | 12000 | the CUDA version of the driver |
 //! | `HALOPORT_DRIVER_COMPILER` | 12000 | the version that it reports as NVRTC; if that has a later major version than the driver, programs are refused |
-//! | `HALOPORT_DRIVER_NUMBERS` | `everywhere` | which streams write and wait for numbers (stream memory operations); `outside-of-captures`: those that do not capture; `nowhere`: none |
+//! | `HALOPORT_DRIVER_NUMBERS` | `everywhere` | streams write and wait for numbers (stream memory operations); `nowhere`: they do not |
 //! | `HALOPORT_DRIVER_PEERS` | 1 | 0: no device reaches the memory of another |
 //! | `HALOPORT_DRIVER_QUEUES` | 8 | hardware queues of each device and priority; 0: each stream has its own |
 //! | `HALOPORT_DRIVER_QUEUES_SHARED` | 0 | 1: streams of all priorities share them |
-//! | `HALOPORT_DRIVER_SEED` | 1 | determines delays and the orders of graphs |
+//! | `HALOPORT_DRIVER_SEED` | 1 | determines delays |
 //! | `HALOPORT_DRIVER_DELAY_US` | 0 | the longest delay before each piece of work, in microseconds |
 //! | `HALOPORT_DRIVER_FREE` | `waits` | freeing memory waits for the device; `locks`: meanwhile all other calls wait, too; `at-once`: it waits for nothing |
 //! | `HALOPORT_DRIVER_RDMA` | `ordered` | work in streams sees what a network adapter writes; `wait`: if it waits for a number with the flag for that; `host`: if the host calls `cuFlushGPUDirectRDMAWrites`; `never`: only work that comes later sees it |

@@ -6,7 +6,7 @@ use haloport_cuda_ptx::Kernel;
 
 use crate::lane::{Context, Lane};
 use crate::memory::pages::{Addresses, Physical};
-use crate::work::job::{Graph, Node, Work};
+use crate::work::job::Work;
 use crate::work::point::Point;
 use crate::work::queue::Queue;
 
@@ -39,10 +39,6 @@ pub(crate) enum Object {
     Memory(Arc<Physical>),
     /// Reserved addresses; the handle is the first one.
     Addresses(Addresses),
-    /// Captured work.
-    Graph(Arc<Graph>),
-    /// Captured work that can be launched.
-    ReadyGraph(Arc<Graph>),
 }
 
 impl Object {
@@ -55,8 +51,6 @@ impl Object {
             Object::Module { .. } => "module",
             Object::Memory { .. } => "memory",
             Object::Addresses { .. } => "addresses",
-            Object::Graph { .. } => "graph",
-            Object::ReadyGraph { .. } => "ready graph",
             Object::Function { .. } => "function",
         }
     }
@@ -103,8 +97,6 @@ pub(crate) struct Event {
     pub(crate) has_time: bool,
     /// Where it was last recorded.
     pub(crate) point: Option<Arc<Point>>,
-    /// The same, if that was in a capture: its number, and the nodes before.
-    pub(crate) captured: Option<(u64, Vec<usize>)>,
 }
 
 /// A module: its kernels, or only its source, if the compiler was the driver's own.
@@ -114,28 +106,12 @@ pub(crate) enum Module {
     Source(String),
 }
 
-/// A capture that has not ended.
+/// A capture that has not ended: what is put into its stream is not done.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    pub(crate) number: u64,
-    /// The stream in which it began.
-    pub(crate) origin: usize,
+    pub(crate) stream: usize,
+    /// The thread that began it, which meanwhile makes no call that is not allowed during a capture.
     pub(crate) thread: u32,
-    pub(crate) nodes: Vec<Node>,
-    /// The streams that capture, each with the nodes that its next work comes after.
-    pub(crate) tips: Vec<(usize, Vec<usize>)>,
-    /// Whether a call came that is not allowed during a capture.
+    /// Whether such a call came.
     pub(crate) is_invalid: bool,
-}
-
-impl Capture {
-    /// Whether a stream captures.
-    pub(crate) fn has(&self, stream: usize) -> bool {
-        self.tips.iter().any(|(of, _)| *of == stream)
-    }
-
-    /// The nodes that the next work of a stream comes after, if the stream captures.
-    pub(crate) fn tip(&mut self, stream: usize) -> Option<&mut Vec<usize>> {
-        self.tips.iter_mut().find(|(of, _)| *of == stream).map(|(_, tip)| tip)
-    }
 }

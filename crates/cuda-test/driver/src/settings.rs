@@ -14,7 +14,8 @@ pub(crate) struct Settings {
     pub(crate) version: i32,
     /// The version of the compiler, in the same form.
     pub(crate) compiler: i32,
-    pub(crate) numbers: Numbers,
+    /// Whether streams write and wait for numbers.
+    pub(crate) has_numbers: bool,
     pub(crate) has_peers: bool,
     /// Hardware queues of each priority; `None` if each stream has its own.
     pub(crate) queues: Option<usize>,
@@ -29,14 +30,6 @@ pub(crate) struct Settings {
     pub(crate) finds_races: bool,
     /// The place in the source from which waits are left out.
     pub(crate) without_wait: Option<String>,
-}
-
-/// Which streams write and wait for numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Numbers {
-    Everywhere,
-    OutsideOfCaptures,
-    Nowhere,
 }
 
 /// What freeing memory waits for.
@@ -106,15 +99,8 @@ pub(crate) fn settings() -> &'static Settings {
             broken: Some(number("HALOPORT_DRIVER_BROKEN", -1)).filter(|device| *device >= 0),
             compiler: number("HALOPORT_DRIVER_COMPILER", 12_000),
             version: number("HALOPORT_DRIVER_VERSION", 12_000),
-            numbers: one_of(
-                "HALOPORT_DRIVER_NUMBERS",
-                &[
-                    ("everywhere", Numbers::Everywhere),
-                    ("outside-of-captures", Numbers::OutsideOfCaptures),
-                    ("nowhere", Numbers::Nowhere),
-                ],
-            )
-            .unwrap_or(Numbers::Everywhere),
+            has_numbers: one_of("HALOPORT_DRIVER_NUMBERS", &[("everywhere", true), ("nowhere", false)])
+                .unwrap_or(true),
             has_peers: number("HALOPORT_DRIVER_PEERS", 1) != 0,
             queues: (queues > 0).then_some(queues),
             shares_queues: number("HALOPORT_DRIVER_QUEUES_SHARED", 0) != 0,

@@ -26,8 +26,6 @@ pub(crate) struct State {
     queues: BTreeMap<(i32, i32), GivenQueues>,
     /// The captures that have not ended.
     pub(crate) captures: Vec<Capture>,
-    /// The number of captures so far.
-    pub(crate) captured: u64,
     /// The next handle.
     next: usize,
     pub(crate) failure: Option<Failure>,
@@ -58,7 +56,6 @@ pub(crate) fn state() -> MutexGuard<'static, State> {
         defaults: BTreeMap::new(),
         queues: BTreeMap::new(),
         captures: Vec::new(),
-        captured: 0,
         next: 0x1000,
         failure: None,
         awaited: Vec::new(),

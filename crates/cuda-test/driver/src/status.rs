@@ -31,10 +31,8 @@ pub(crate) const NOT_SUPPORTED: Status = 801;
 pub(crate) const NOT_READY_SYSTEM: Status = 802;
 pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
 pub(crate) const CAPTURE_INVALIDATED: Status = 901;
-pub(crate) const CAPTURE_UNJOINED: Status = 904;
 pub(crate) const CAPTURE_ISOLATION: Status = 905;
 pub(crate) const CAPTURE_IMPLICIT: Status = 906;
-pub(crate) const CAPTURED_EVENT: Status = 907;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cuGetErrorName(status: Status, name: *mut *const c_char) -> Status {

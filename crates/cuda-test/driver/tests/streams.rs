@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{Driver, LAUNCH_FAILED, NOT_READY, SUCCESS, alone};
+use common::{CAPTURE_INVALIDATED, CAPTURE_UNSUPPORTED, Driver, LAUNCH_FAILED, NOT_READY, SUCCESS, alone};
 
 #[test]
 fn work_is_done_late_and_in_order() {
@@ -89,36 +89,24 @@ fn streams_with_queues_of_their_own_do_not() {
 }
 
 #[test]
-fn a_graph_runs_in_different_orders_that_its_edges_allow() {
-    alone(
-        "a_graph_runs_in_different_orders_that_its_edges_allow",
-        &[("HALOPORT_DRIVER_RACES", "0")],
-        |driver| {
-            let (stream, branch) = (driver.stream(), driver.stream());
-            let (memory, fork, join) = (driver.allocate(1), driver.event(), driver.event());
-            // Two fills without an order, and one after both.
-            let graph = |last: bool| {
-                driver.capture(stream, || {
-                    driver.record(fork, stream);
-                    driver.wait(branch, fork);
-                    driver.fill(memory, 1, 1, stream);
-                    driver.fill(memory, 2, 1, branch);
-                    driver.record(join, branch);
-                    driver.wait(stream, join);
-                    if last {
-                        driver.fill(memory, 3, 1, stream);
-                    }
-                })
-            };
-            let results = |graph: usize| {
-                let runs = (0..40).map(|_| {
-                    driver.launch(graph, stream);
-                    driver.read(memory, 1, stream)[0]
-                });
-                runs.collect::<std::collections::BTreeSet<u8>>()
-            };
-            assert_eq!(results(graph(false)), [1, 2].into());
-            assert_eq!(results(graph(true)), [3].into());
-        },
-    );
+fn work_in_a_stream_that_is_captured_is_not_done() {
+    alone("work_in_a_stream_that_is_captured_is_not_done", &[], |driver| {
+        let (stream, memory) = (driver.stream(), driver.allocate(8));
+        driver.fill(memory, 7, 8, stream);
+        driver.begin_capture(stream);
+        assert_eq!(driver.fill(memory, 1, 8, stream), SUCCESS);
+        assert_eq!(driver.end_capture(stream), SUCCESS);
+        assert_eq!(driver.read(memory, 8, stream), [7; 8]);
+    });
+}
+
+#[test]
+fn a_call_that_waits_ends_a_capture() {
+    alone("a_call_that_waits_ends_a_capture", &[], |driver| {
+        let (stream, other) = (driver.stream(), driver.stream());
+        driver.begin_capture(stream);
+        assert_eq!(driver.synchronize(other), CAPTURE_UNSUPPORTED);
+        assert_eq!(driver.end_capture(stream), CAPTURE_INVALIDATED);
+        assert_eq!(driver.synchronize(stream), SUCCESS);
+    });
 }

@@ -3,7 +3,7 @@
 //!
 //! - `clock`: [`Clock`], the works that must have ended at some point of a run;
 //! - `works`: [`Work`], a kernel, a copy or an access of the host, and sets of works;
-//! - `lines`: [`Line`], a stream, a branch of a graph or a thread of the host; [`Lines`] opens them;
+//! - `lines`: [`Line`], a stream, a network adapter or a thread of the host; [`Lines`] opens them;
 //! - `shadow`: [`Shadow`], the works that last wrote and read each byte of a block of memory;
 //! - `race`: [`Race`], the two accesses;
 //! - `reports`: [`Reports`], races without repetitions;

@@ -44,7 +44,7 @@ impl Lines {
     }
 }
 
-/// A line of execution: a stream, a branch of a graph, or a thread of the host. Dropping it ends it.
+/// A line of execution: a stream, a network adapter, or a thread of the host. Dropping it ends it.
 pub struct Line {
     lines: Lines,
     number: u32,

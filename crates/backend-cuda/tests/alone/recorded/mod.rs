@@ -3,10 +3,10 @@
 #![cfg(target_os = "linux")]
 
 mod arrays;
+mod captures;
 mod contexts;
 mod exchanges;
 mod failures;
-mod graphs;
 mod memory;
 mod missing;
 #[path = "../../common/network.rs"]
@@ -14,5 +14,4 @@ mod network;
 mod recording;
 mod shared;
 mod staging;
-mod steps;
 mod stream_messages;

@@ -186,6 +186,31 @@ impl Recording {
         stream
     }
 
+    /// Begins to capture a stream, as other programs do. Until [`end_capture`](Recording::end_capture), this thread makes no
+    /// call that waits.
+    pub(crate) fn begin_capture(&self, stream: usize) {
+        let thread_local = 1;
+        // SAFETY: the function has this type, and refuses all but streams.
+        let status = unsafe {
+            let begin: Symbol<unsafe extern "C" fn(usize, u32) -> u32> =
+                self.0.get(b"cuStreamBeginCapture_v2\0").unwrap();
+            begin(stream, thread_local)
+        };
+        assert_eq!(status, 0);
+    }
+
+    /// Ends the capture of a stream; returns whether no call has ended it before.
+    pub(crate) fn end_capture(&self, stream: usize) -> bool {
+        let mut graph = 0;
+        // SAFETY: the function has this type, and writes to a local variable.
+        let status = unsafe {
+            let end: Symbol<unsafe extern "C" fn(usize, *mut usize) -> u32> =
+                self.0.get(b"cuStreamEndCapture\0").unwrap();
+            end(stream, &raw mut graph)
+        };
+        status == 0
+    }
+
     fn text(&self, name: &[u8]) -> String {
         let mut text = String::new();
         // SAFETY: the functions of these names have this type, and call `take`, which accepts any text, before they

@@ -6,19 +6,17 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haloport_core::device::{
-    BoxCopy, Capabilities, Captured, CopyItem, Device, DeviceError, DeviceInfo, Flag, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    BoxCopy, Capabilities, CopyItem, Device, DeviceError, DeviceInfo, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
-use super::capture::{Captures, QueuedFlag};
-use super::event::{Latest, QueuedEvent};
+use super::event::QueuedEvent;
 use super::queue::{Point, Queue, QueuedStream, lock};
 
 /// A device `D`, each of whose streams is a thread.
 #[derive(Debug, Clone)]
 pub struct Queued<D: Device> {
     inner: Arc<Inner<D>>,
-    captures: Captures,
 }
 
 #[derive(Debug)]
@@ -49,7 +47,6 @@ impl<D: Device> Queued<D> {
             all_streams: true,
             immediate_streams: true,
             gates: true,
-            capture: true,
             memory_export: false,
             stream_messages: false,
             ..device.info().capabilities
@@ -64,7 +61,7 @@ impl<D: Device> Queued<D> {
         let default = Queue::new(0, info.id)?;
         let (queues, next) = (Mutex::default(), AtomicUsize::new(1));
         let inner = Arc::new(Inner { device: device.clone(), info, default, queues, next });
-        Ok(Queued { inner, captures: Captures::default() })
+        Ok(Queued { inner })
     }
 
     fn number(&self) -> usize {
@@ -86,7 +83,7 @@ impl<D: Device> Queued<D> {
         work: impl Fn(&D, &D::Stream) -> Result<(), DeviceError> + Send + Sync + 'static,
     ) -> Result<(), DeviceError> {
         let device = self.inner.device.clone();
-        self.captures.put(stream, Arc::new(move || work(&device, &device.default_stream())))
+        stream.queue.put(Arc::new(move || work(&device, &device.default_stream())))
     }
 }
 
@@ -105,8 +102,8 @@ impl<D: Device> fmt::Debug for QueuedLaunch<D> {
     }
 }
 
-// SAFETY: a stream's thread does one thing after the other; points are reached, and words set, by work that a stream does after
-// all earlier work; only the device that this one is made of writes memory.
+// SAFETY: a stream's thread does one thing after the other; points are reached by work that a stream does after all earlier
+// work; only the device that this one is made of writes memory.
 unsafe impl<D: Device> Device for Queued<D> {
     type Stream = QueuedStream;
     type Event = QueuedEvent;
@@ -143,12 +140,10 @@ unsafe impl<D: Device> Device for Queued<D> {
     }
 
     fn synchronize(&self, stream: &QueuedStream) -> Result<(), DeviceError> {
-        self.captures.refuse("synchronize", self.id())?;
         stream.queue.synchronize()
     }
 
     fn synchronize_all(&self) -> Result<(), DeviceError> {
-        self.captures.refuse("synchronize_all", self.id())?;
         let queues: Vec<Arc<Queue>> = lock(&self.inner.queues).iter().filter_map(Weak::upgrade).collect();
         self.inner.default.synchronize()?;
         queues.iter().try_for_each(|queue| queue.synchronize())
@@ -159,56 +154,27 @@ unsafe impl<D: Device> Device for Queued<D> {
     }
 
     fn record(&self, event: &QueuedEvent, stream: &QueuedStream) -> Result<(), DeviceError> {
-        let captures = lock(&self.captures.0);
-        let captured =
-            captures.iter().find_map(|capture| Some(capture.end_of(capture.index_of(stream.queue.number)?)));
-        *lock(&event.latest) = match captured {
-            Some(position) => Latest::InCapture(position),
-            None => Latest::At(stream.queue.put_point()?),
-        };
+        *lock(&event.latest) = Some(stream.queue.put_point()?);
         Ok(())
     }
 
     fn stream_wait(&self, stream: &QueuedStream, event: &QueuedEvent) -> Result<(), DeviceError> {
-        let latest = lock(&event.latest).clone();
-        let mut captures = lock(&self.captures.0);
-        match latest {
-            Latest::Never => Ok(()),
-            Latest::InCapture(position) => match captures.iter_mut().find(|capture| capture.has(position)) {
-                Some(capture) => {
-                    capture.wait(stream.queue.number, position);
-                    Ok(())
-                }
-                None => Err(DeviceError::invalid(
-                    "an event",
-                    "one recorded in a stream",
-                    "one of a capture that is over",
-                )),
-            },
-            Latest::At(_) if captures.iter().any(|of| of.index_of(stream.queue.number).is_some()) => Err(
-                DeviceError::invalid("an event in captured work", "one of the capture", "one from outside"),
-            ),
-            Latest::At(point) => {
-                drop(captures);
-                stream.queue.put(Arc::new(move || {
-                    point.wait();
-                    Ok(())
-                }))
-            }
-        }
+        let Some(point) = event.point() else { return Ok(()) };
+        stream.queue.put(Arc::new(move || {
+            point.wait();
+            Ok(())
+        }))
     }
 
     fn host_wait(&self, event: &QueuedEvent) -> Result<(), DeviceError> {
-        self.captures.refuse("host_wait", self.id())?;
-        if let Some(point) = event.point()? {
+        if let Some(point) = event.point() {
             point.wait();
         }
         Ok(())
     }
 
     fn query(&self, event: &QueuedEvent) -> Result<bool, DeviceError> {
-        self.captures.refuse("query", self.id())?;
-        Ok(event.point()?.is_none_or(|point| point.reached().is_some()))
+        Ok(event.point().is_none_or(|point| point.reached().is_some()))
     }
 
     fn elapsed(&self, begin: &QueuedEvent, end: &QueuedEvent) -> Result<Duration, DeviceError> {
@@ -241,31 +207,7 @@ unsafe impl<D: Device> Device for Queued<D> {
         })
     }
 
-    fn capture(
-        &self,
-        stream: &QueuedStream,
-        work: &mut dyn FnMut() -> Result<(), DeviceError>,
-    ) -> Result<Box<dyn Captured<QueuedStream>>, DeviceError> {
-        if stream.queue.number == 0 {
-            let what = "capturing what is put into its default stream";
-            return Err(DeviceError::Unsupported { what, device: self.id() });
-        }
-        let capture = self.captures.begin(self.number(), stream.queue.number);
-        work()?;
-        let captured = capture.end().ok_or_else(|| DeviceError::Driver {
-            call: "capture",
-            device: self.id(),
-            message: "a stream of the capture was not waited for in the end".into(),
-        })?;
-        Ok(Box::new(captured))
-    }
-
-    fn create_flag(&self) -> Result<Box<dyn Flag<QueuedStream>>, DeviceError> {
-        Ok(Box::new(QueuedFlag::new(&self.captures)))
-    }
-
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
-        self.captures.refuse("allocate", self.id())?;
         self.inner.device.allocate(bytes, kind)
     }
 
@@ -287,7 +229,6 @@ unsafe impl<D: Device> Device for Queued<D> {
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &QueuedStream) -> Result<(), DeviceError> {
-        self.captures.refuse("write", self.id())?;
         let from = Pointer::new(source.as_ptr().cast_mut());
         let bytes = source.len();
         // SAFETY: as for `copy`; the source is readable until this returns, when the work is done.
@@ -301,7 +242,6 @@ unsafe impl<D: Device> Device for Queued<D> {
         target: &mut [u8],
         stream: &QueuedStream,
     ) -> Result<(), DeviceError> {
-        self.captures.refuse("read", self.id())?;
         let (to, bytes) = (Pointer::new(target.as_mut_ptr()), target.len());
         // SAFETY: as for `copy`; the target is ours alone until this returns, when the work is done.
         self.put(stream, move |device, stream| unsafe { device.copy(source, to, bytes, stream) })?;

@@ -1,12 +1,10 @@
-//! A device that goes on working after a call has returned, with gates, flags and captured work. It is made of a device whose
-//! work is done when a call returns. Each stream is a thread, except immediate ones. So the suites for such devices run anywhere.
+//! A device that goes on working after a call has returned, with gates. It is made of a device whose work is done when a
+//! call returns. Each stream is a thread, except immediate ones. So the suites for such devices run anywhere.
 //!
 //! - `device`: the device;
-//! - `queue`: streams, and the points and words that they wait for;
-//! - `event`: events;
-//! - `capture`: captured work and flags.
+//! - `queue`: streams, and the points that they wait for;
+//! - `event`: events.
 
-mod capture;
 mod device;
 mod event;
 mod queue;

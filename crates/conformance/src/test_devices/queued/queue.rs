@@ -24,7 +24,7 @@ impl Stream for QueuedStream {
     }
 }
 
-/// Work of a stream: done once, or, if it is captured, at every replay.
+/// Work of a stream.
 pub(super) type Work = Arc<dyn Fn() -> Result<(), DeviceError> + Send + Sync>;
 
 /// A thread, which ends when its stream is dropped and nothing is left to do; without a thread, an immediate stream.
@@ -40,13 +40,6 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Point {
     reached: Mutex<Option<Instant>>,
-    changed: Condvar,
-}
-
-/// A word that is set or not.
-#[derive(Debug, Default)]
-pub(super) struct Word {
-    is_set: Mutex<bool>,
     changed: Condvar,
 }
 
@@ -133,22 +126,6 @@ impl Point {
     /// When it was reached.
     pub(super) fn reached(&self) -> Option<Instant> {
         *lock(&self.reached)
-    }
-}
-
-impl Word {
-    pub(super) fn write(&self, is_set: bool) {
-        *lock(&self.is_set) = is_set;
-        self.changed.notify_all();
-    }
-
-    pub(super) fn read(&self) -> bool {
-        *lock(&self.is_set)
-    }
-
-    pub(super) fn wait(&self) {
-        let is_set = lock(&self.is_set);
-        drop(self.changed.wait_while(is_set, |is_set| !*is_set));
     }
 }
 

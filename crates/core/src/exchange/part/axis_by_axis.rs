@@ -2,7 +2,6 @@
 
 use crate::device::{Attached, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
-use crate::exchange::work::capture::Capturable;
 use crate::exchange::work::part::Part;
 use crate::transport::Transport;
 
@@ -65,10 +64,6 @@ impl Part for AxisByAxisPart {
 
     fn missing(&self) -> Vec<(usize, String)> {
         self.axes[self.current].missing()
-    }
-
-    fn capturable(&mut self) -> Result<&mut dyn Capturable, String> {
-        Err("halos are filled axis by axis".into())
     }
 
     fn abandon(&mut self, transport: &dyn Transport) -> bool {

@@ -76,41 +76,6 @@ impl Bound {
         }
     }
 
-    /// Begins an exchange that was captured together with the caller's work. If no progress thread can open its gate,
-    /// blocks until all messages have arrived.
-    pub(crate) fn replay(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        let comm = self.pattern.comm();
-        self.wait_until("replay", |flight| !flight.is_held_back());
-        comm.engine().add(&self.flight);
-        let begun = self.flight.replay(&**comm.transport(), &schedule, comm.limits());
-        if begun.is_err() {
-            comm.engine().remove(&self.flight);
-            return begun;
-        }
-        if comm.drive() {
-            return Ok(());
-        }
-        self.wait_until("replay", |flight| !flight.is_under_way());
-        self.flight.finish(&**comm.transport(), &schedule)
-    }
-
-    /// Completes the captured exchange in flight, and forgets the captured work. If the thread is panicking, abandons
-    /// the exchange instead.
-    pub(crate) fn forget_captured(&self) {
-        if self.flight.is_under_way() {
-            if std::thread::panicking() {
-                self.give_up(ExchangeError::Panicking);
-            } else {
-                self.wait_until("drop", |flight| !flight.is_under_way());
-            }
-            if let Status::Poisoned(error) = self.flight.status() {
-                // Not lost: the next use of the exchange returns it.
-                log::error(format_args!("an exchange failed while its step was dropped: {error}"));
-            }
-        }
-        self.flight.forget_captured();
-    }
-
     /// Blocks until the halos of the last exchange are in place.
     pub(crate) fn synchronize(&self) -> Result<(), ExchangeError> {
         self.waits.during("synchronize", || !self.flight.is_asynchronous(), || self.flight.synchronize())

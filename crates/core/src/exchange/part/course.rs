@@ -15,11 +15,6 @@ pub(crate) enum Course {
     OwnStream,
     /// The same, except for the unpacking to borrowed memory, which `finish` puts into the caller's stream.
     UnpackedInFinish,
-    /// It is captured: one launch put all of it into the caller's stream.
-    Captured {
-        /// Whether the host sends messages for it.
-        is_hosted: bool,
-    },
 }
 
 /// What the choice depends on.
@@ -61,7 +56,7 @@ impl Course {
 
     /// Whether the host sends messages or hands over windows.
     pub(crate) fn is_hosted(self) -> bool {
-        matches!(self, Course::Hosted { .. } | Course::Captured { is_hosted: true })
+        matches!(self, Course::Hosted { .. })
     }
 }
 

@@ -238,11 +238,6 @@ impl Flight {
         drop((parts, storages));
     }
 
-    /// Whether another exchange, which the host takes part in, must end before this one is replayed.
-    pub(crate) fn is_held_back(&self) -> bool {
-        self.lock().parts.iter_mut().any(|part| part.capturable().is_ok_and(|part| part.is_held_back()))
-    }
-
     /// What is missing, and from which neighbours.
     pub(crate) fn missing(&self) -> Missing {
         missing(&self.lock().parts)

@@ -9,7 +9,6 @@ use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::Messages;
-use crate::exchange::work::capture::Capturable;
 use crate::exchange::work::copy_list::{CopyList, Lane};
 use crate::exchange::work::part::{Part, PartState, each_once};
 use crate::exchange::work::trace::PartTrace;
@@ -139,9 +138,5 @@ impl<D: Device> Part for HostPart<D> {
             self.messages.close(transport);
         }
         true
-    }
-
-    fn capturable(&mut self) -> Result<&mut dyn Capturable, String> {
-        Err(format!("{} does not capture work", self.device.id()))
     }
 }

@@ -3,17 +3,15 @@
 //! From the top down:
 //! - `bound`: a bound exchange: starting it, waiting for it, abandoning it;
 //! - `flight`: the state of one exchange, shared with the engine that polls it: idle, travelling, arrived, gated or
-//!   poisoned; `capture_flight`: capturing and replaying it;
+//!   poisoned;
 //! - the parts, one for each device: `host`, of a device that has done its work when a call returns; `stream` with
-//!   `stream_phases`, of a device with streams, whose `course` is chosen at the start; `capture_part`: capturing an exchange
-//!   of it; `axis_by_axis`: several parts, one after another;
+//!   `stream_phases`, of a device with streams, whose `course` is chosen at the start; `axis_by_axis`: several parts, one
+//!   after another;
 //! - `build`: makes the part of a device, once.
 
 pub(super) mod axis_by_axis;
 pub(super) mod bound;
 mod build;
-mod capture_flight;
-mod capture_part;
 mod course;
 pub(super) mod flight;
 mod host;

@@ -4,18 +4,17 @@
 use std::sync::Arc;
 
 use super::course::{Course, Facts};
-use crate::device::{Device, DeviceError, Flag, Pointer, Stream as _};
+use crate::device::{Device, DeviceError, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::remote_writes::RemoteWrites;
 use crate::exchange::ways::messages::run::Messages;
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
-use crate::exchange::work::capture::CapturedSteps;
 use crate::exchange::work::copy_list::{CopyList, Lane};
 use crate::exchange::work::deferred_frees::DeferredFrees;
 use crate::exchange::work::device_user::{DeviceUser, LateCopies};
-use crate::exchange::work::mark::{Mark, Marks, Patience};
+use crate::exchange::work::mark::{Mark, Marks};
 use crate::exchange::work::part::PartState;
 use crate::exchange::work::streams::OwnStreams;
 use crate::exchange::work::trace::PartTrace;
@@ -26,8 +25,6 @@ use crate::transport::Transport;
 /// A part on a device of type `D`, which is asynchronous.
 pub(crate) struct StreamPart<D: Device> {
     pub(crate) device: D,
-    /// The captured steps. Dropped before the resources that they use.
-    pub(crate) captured: Option<CapturedSteps<D>>,
     pub(crate) streams: OwnStreams<D>,
     pub(crate) ways: Ways<D>,
     /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
@@ -39,7 +36,7 @@ pub(crate) struct StreamPart<D: Device> {
     pub(crate) course: Course,
     pub(crate) state: PartState,
     pub(crate) points: Points<D>,
-    pub(crate) end: End<D>,
+    pub(crate) end: End,
     pub(crate) trace: PartTrace<D>,
     /// Dropped after the resources above.
     pub(crate) holds: Holds<D>,
@@ -73,9 +70,9 @@ pub(crate) struct Points<D: Device> {
 }
 
 /// The end of an exchange that the caller has finished before everything has arrived.
-pub(crate) struct End<D: Device> {
-    /// The gate that holds it back in the caller's stream.
-    pub(crate) gate: Option<Gate<D>>,
+pub(crate) struct End {
+    /// Opens the gate that holds it back in the caller's stream. The gate also opens when this is dropped.
+    pub(crate) gate: Option<Box<dyn FnOnce() + Send>>,
     /// The caller's stream waits for the end in the part's own stream, where nothing waits for the host.
     pub(crate) is_in_stream: bool,
     pub(crate) remote_writes: RemoteWrites,
@@ -90,14 +87,6 @@ pub(crate) struct Holds<D: Device> {
     pub(crate) late_copies: Option<LateCopies>,
     /// Until no stream waits for neighbours in this exchange.
     pub(crate) deferred_frees: Option<DeferredFrees<D>>,
-}
-
-/// A closed gate.
-pub(crate) enum Gate<D: Device> {
-    /// A gate in a stream. It also opens when this is dropped.
-    InStream(Box<dyn FnOnce() + Send>),
-    /// The gate of a captured step: `arrived` opens it; the step sets `packed` when it has packed.
-    Step { packed: Arc<dyn Flag<D::Stream>>, arrived: Arc<dyn Flag<D::Stream>>, patience: Patience },
 }
 
 /// The part's own stream for the current exchange, as a [`Lane`]. A macro, so that it borrows only these fields.
@@ -145,7 +134,6 @@ impl<D: Device> StreamPart<D> {
     ) -> StreamPart<D> {
         StreamPart {
             device,
-            captured: None,
             streams,
             ways,
             bases: Vec::new(),
@@ -300,10 +288,8 @@ impl<D: Device> StreamPart<D> {
 
     /// Opens the gate in the caller's stream, if there is one.
     pub(crate) fn open_gate(&mut self) {
-        match self.end.gate.take() {
-            Some(Gate::InStream(open)) => open(),
-            Some(Gate::Step { arrived, .. }) => arrived.set(),
-            None => {}
+        if let Some(open) = self.end.gate.take() {
+            open();
         }
     }
 
@@ -313,28 +299,12 @@ impl<D: Device> StreamPart<D> {
         self.device.stream_wait(on, &self.points.moved)
     }
 
-    /// Whether the messages that are sent first are packed.
-    pub(super) fn is_packed(&self) -> Result<bool, DeviceError> {
-        match &self.end.gate {
-            // A device that has failed does not set the flag: asking for any event returns its error.
-            Some(Gate::Step { packed, patience, .. }) => {
-                if !packed.is_set() && patience.is_over() {
-                    self.device.query(&self.points.unpacked.events[self.round])?;
-                }
-                Ok(packed.is_set())
-            }
-            _ => self.ways.messages.is_packed(&self.device),
-        }
-    }
-
     /// Whether the last exchange is unpacked.
     pub(super) fn is_last_unpacked(&self) -> Result<bool, DeviceError> {
-        match (&self.end.gate, &self.points.begun) {
+        match &self.points.begun {
             _ if !self.ways.messages.are_received() => Ok(true),
-            // The step before, in the same stream, has ended when this one has packed.
-            (Some(Gate::Step { .. }), Some(_)) => self.is_packed(),
-            (_, Some(begun)) => begun.is_reached(&self.device),
-            (_, None) => self.device.query(&self.points.unpacked.events[1 - self.round]),
+            Some(begun) => begun.is_reached(&self.device),
+            None => self.device.query(&self.points.unpacked.events[1 - self.round]),
         }
     }
 
@@ -357,7 +327,8 @@ impl<D: Device> StreamPart<D> {
         if !receiving {
             // The buffers are free once unpacked; the halos once the work before is done, for which packing waits.
             let unpacked = self.is_last_unpacked()?;
-            receiving = unpacked && (self.ways.messages.in_place.is_empty() || self.is_packed()?);
+            receiving =
+                unpacked && (self.ways.messages.in_place.is_empty() || self.ways.messages.is_packed(&self.device)?);
             if receiving {
                 // SAFETY: the last exchange was unpacked, and the work before this one is done if messages lie in
                 // halos; halo cells are in flight, and the exchange fills each of them once.
@@ -365,7 +336,7 @@ impl<D: Device> StreamPart<D> {
                 self.state = PartState::Packing { receiving };
             }
         }
-        if !receiving || !self.is_packed()? {
+        if !receiving || !self.ways.messages.is_packed(&self.device)? {
             return Ok(());
         }
         // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from

@@ -5,11 +5,10 @@
 //! sent and unpacked chunk by chunk.
 
 use super::course::Course;
-use super::stream::{Gate, StreamPart, own_lane};
+use super::stream::{StreamPart, own_lane};
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
-use crate::exchange::work::capture::Capturable;
 use crate::exchange::work::copy_list::Lane;
 use crate::exchange::work::part::{Part, PartState, each_once};
 use crate::field::{LastWrite as _, Storage};
@@ -186,7 +185,7 @@ impl<D: Device> Part for StreamPart<D> {
         // Chunks that have arrived are unpacked in our stream. The others are behind the gate, too: in our stream they
         // could come behind work that waits for the gate.
         self.put_unpacking(&on)?;
-        self.end.gate = Some(Gate::InStream(gate));
+        self.end.gate = Some(gate);
         Ok(())
     }
 
@@ -256,9 +255,5 @@ impl<D: Device> Part for StreamPart<D> {
         self.ways.windows.close(transport);
         self.ways.messages.close(transport);
         is_left
-    }
-
-    fn capturable(&mut self) -> Result<&mut dyn Capturable, String> {
-        Ok(self)
     }
 }

@@ -91,20 +91,6 @@ impl<D: Device> CopyList<D> {
         trace.time(Phase::Unpacking, "copy from fields", self.bytes, device, stream, put)
     }
 
-    /// As [`run_unless`](CopyList::run_unless), for work that is captured.
-    ///
-    /// # Safety
-    /// As for [`Device::run_copies_unless`].
-    pub(crate) unsafe fn put_unless(
-        &self,
-        stop: Pointer,
-        device: &D,
-        stream: &D::Stream,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: the caller guarantees it.
-        unsafe { device.run_copies_unless(stop, &self.copies, &[], stream) }
-    }
-
     /// As [`run`](CopyList::run), for packing: if there is a stream `moves`, the copy to the host goes there. Returns the
     /// stream in which the work ends.
     ///

@@ -1,14 +1,12 @@
 //! What every way of moving cells uses for the work of an exchange.
 //!
-//! - `part`: the trait of a part, the work of one device in each phase of an exchange; `capture`: that of a part whose
-//!   exchanges can be captured as one launch;
+//! - `part`: the trait of a part, the work of one device in each phase of an exchange;
 //! - `copy_list`: lists of copies; `buffers`: the memory of messages; `streams`: the own streams of a part;
 //! - `mark`: points in streams that the host can ask about; `unpacked`: those at which halos are filled;
 //! - `device_user`: other ranks on the same device; `deferred_frees`: when no memory is freed;
 //! - `trace`: the time line of an exchange.
 
 pub(super) mod buffers;
-pub(super) mod capture;
 pub(super) mod copy_list;
 pub(super) mod deferred_frees;
 pub(super) mod device_user;

@@ -18,7 +18,6 @@
 //! In each phase the thread is [attached](crate::device::Device::attach) to the device, also for the transport, which may move memory of
 //! the device. Code of the caller runs in none of them.
 
-use super::capture::Capturable;
 use crate::device::{Attached, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
@@ -81,11 +80,6 @@ pub(crate) trait Part: Send {
     /// transport may still be using stay marked as in flight. Returns `false` if a neighbour in another process, which
     /// does not answer, may still write into the fields.
     fn abandon(&mut self, transport: &dyn Transport) -> bool;
-    /// The part as one that can be captured.
-    ///
-    /// # Errors
-    /// Why it cannot, in words.
-    fn capturable(&mut self) -> Result<&mut dyn Capturable, String>;
 }
 
 /// The state of a part.

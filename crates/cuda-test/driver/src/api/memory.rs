@@ -161,7 +161,7 @@ fn attribute(state: &State, attribute: u32, address: u64) -> u64 {
 /// written before it returns.
 fn copy(state: &mut State, [target, source]: [u64; 2], bytes: usize, stream: usize) -> Result<(), Status> {
     let is_known = |address| !matches!(blocks().find(address, 1), Found::Outside);
-    if !is_known(target) && state.captures(stream) {
+    if !is_known(target) && state.is_captured(stream) {
         return Err(CAPTURE_UNSUPPORTED);
     }
     if is_known(source) {

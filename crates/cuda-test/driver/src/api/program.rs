@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn cuLaunchKernel(
             }
         };
         state.put(stream, work)?;
-        if settings().blocks_launches && !state.captures(stream) { state.wait_for(stream) } else { Ok(()) }
+        if settings().blocks_launches && !state.is_captured(stream) { state.wait_for(stream) } else { Ok(()) }
     })
 }
 

@@ -6,14 +6,12 @@
 )]
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 use crate::api::{call, functions, show};
 use crate::left_out::is_left_out;
 use crate::objects::{Event, Object};
 use crate::order::host_follows;
-use crate::settings::{Fault, Numbers, settings};
-use crate::state::State;
+use crate::settings::{Fault, settings};
 use crate::status::{
     CAPTURE_IMPLICIT, CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED, Status,
 };
@@ -24,6 +22,9 @@ const NON_BLOCKING: u32 = 1;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const WITHOUT_TIME: u32 = 2;
+
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`, the one mode that this driver knows.
+const THREAD_LOCAL: u32 = 1;
 
 /// `CUstreamBatchMemOpParams` of a wait or a write.
 #[repr(C)]
@@ -50,13 +51,9 @@ impl WordOperation {
     }
 }
 
-/// Checks that a stream may write and wait for numbers: some drivers refuse that, some only in streams that capture.
-fn takes_numbers(state: &mut State, stream: usize) -> Result<(), Status> {
-    match settings().numbers {
-        Numbers::Nowhere => Err(NOT_SUPPORTED),
-        Numbers::OutsideOfCaptures if state.captures(stream) => Err(CAPTURE_UNSUPPORTED),
-        Numbers::OutsideOfCaptures | Numbers::Everywhere => Ok(()),
-    }
+/// Checks that streams may write and wait for numbers: some drivers refuse that.
+fn takes_numbers() -> Result<(), Status> {
+    if settings().has_numbers { Ok(()) } else { Err(NOT_SUPPORTED) }
 }
 
 functions! {
@@ -66,13 +63,13 @@ functions! {
         Ok(())
     }
     give_back cuStreamDestroy_v2(stream: usize) |state| {
-        state.captures.retain(|capture| capture.origin != stream);
+        state.captures.retain(|capture| capture.stream != stream);
         state.destroy(stream, "stream")
     }
     call cuStreamSynchronize(stream: usize) |state| {
         state.stream(stream)?;
         state.outside_of_captures()?;
-        if state.captures(stream) {
+        if state.is_captured(stream) {
             return Err(CAPTURE_UNSUPPORTED);
         }
         if is_left_out() { Ok(()) } else { state.wait_for(stream) }
@@ -86,20 +83,20 @@ functions! {
         Ok(())
     }
     call cuStreamWaitValue32_v2(stream: usize, address: u64, value: u32, flags: u32) |state| {
-        takes_numbers(state, stream)?;
+        takes_numbers()?;
         if is_left_out() {
             return Ok(());
         }
         state.put(stream, Work::AwaitNumber { address, number: value, how: flags })
     }
     call cuStreamWriteValue32_v2(stream: usize, address: u64, value: u32, flags: u32) |state| {
-        takes_numbers(state, stream)?;
+        takes_numbers()?;
         state.put(stream, Work::WriteNumber { address, number: value })
     }
     call cuStreamBatchMemOp_v2(
         stream: usize, count: u32, operations: *const WordOperation, flags: u32,
     ) |state| {
-        takes_numbers(state, stream)?;
+        takes_numbers()?;
         if count > MOST_OPERATIONS {
             return Err(INVALID_VALUE);
         }
@@ -149,41 +146,25 @@ functions! {
     }
     call cuStreamIsCapturing(stream: usize, status: *mut u32) |state| {
         state.stream(stream)?;
-        if stream < 2 && state.blocking_stream_captures() {
+        if stream < 2 && state.blocking_stream_is_captured() {
             return Err(CAPTURE_IMPLICIT);
         }
-        *status = state.captures.iter().find(|capture| capture.has(stream)).map_or(0, |capture| {
-            if capture.is_invalid { 2 } else { 1 }
-        });
+        let capture = state.captures.iter().find(|capture| capture.stream == stream);
+        *status = capture.map_or(0, |capture| if capture.is_invalid { 2 } else { 1 });
         Ok(())
     }
     call cuStreamBeginCapture_v2(stream: usize, mode: u32) |state| {
         state.in_context()?;
+        if mode != THREAD_LOCAL {
+            return Err(NOT_SUPPORTED);
+        }
         state.begin_capture(stream)
     }
     give_back cuStreamEndCapture(stream: usize, graph: *mut usize) |state| {
+        // Nothing could be done with a graph.
         *graph = 0;
-        let captured = state.end_capture(stream)?;
-        *graph = state.make(Object::Graph(Arc::new(captured)));
-        Ok(())
+        state.end_capture(stream)
     }
-    call cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) |state| {
-        let Some(Object::Graph(captured)) = state.objects.get(&graph) else { return Err(INVALID_HANDLE) };
-        let captured = Arc::clone(captured);
-        *ready = state.make(Object::ReadyGraph(captured));
-        Ok(())
-    }
-    call cuGraphUpload(graph: usize, stream: usize) |state| {
-        let Some(Object::ReadyGraph(_)) = state.objects.get(&graph) else { return Err(INVALID_HANDLE) };
-        state.put(stream, Work::Nothing)
-    }
-    call cuGraphLaunch(graph: usize, stream: usize) |state| {
-        let Some(Object::ReadyGraph(captured)) = state.objects.get(&graph) else { return Err(INVALID_HANDLE) };
-        let captured = Arc::clone(captured);
-        state.put(stream, Work::Graph(captured))
-    }
-    give_back cuGraphDestroy(graph: usize) |state| { state.destroy(graph, "graph") }
-    give_back cuGraphExecDestroy(graph: usize) |state| { state.destroy(graph, "ready graph") }
 }
 
 /// Apart from the others, because its function is recorded as no number.
@@ -199,7 +180,7 @@ pub(crate) unsafe extern "C" fn cuStreamAddCallback(
         || format!("stream={}", show(stream as u64)),
         |state| {
             let function = callback.ok_or(INVALID_VALUE)?;
-            if state.captures(stream) {
+            if state.is_captured(stream) {
                 return Err(CAPTURE_UNSUPPORTED);
             }
             state.put(stream, Work::Call { function, stream, with: with.expose_provenance() })

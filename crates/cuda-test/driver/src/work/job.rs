@@ -10,13 +10,12 @@ use haloport_cuda_races::{Clock, Line, Work as Accessor};
 
 use crate::lane::{Context, Lane};
 use crate::memory::blocks::{Blocks, blocks, free};
-use crate::order::{WORDS, host, host_follows, line_after};
+use crate::order::{WORDS, host, host_follows};
 use crate::settings::{Fault, settings};
 use crate::status::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, Status};
 use crate::work::access::{Failure, copy, is_of_host, place, reached, watched, with_word};
 use crate::work::kernel::Reach;
 use crate::work::point::Point;
-use crate::work::random::Random;
 
 /// A piece of work in a stream.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ impl Served<'_> {
 }
 
 /// What is done. Addresses are those of the program.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Work {
     /// Runs a kernel; `parameters` lie as the kernel says.
     Kernel { kernel: Arc<Kernel>, parameters: Arc<[u8]>, grid: Grid },
@@ -88,26 +87,10 @@ pub(crate) enum Work {
     Call { function: Callback, stream: usize, with: usize },
     /// Calls a function of another library until its work is done.
     Serve { function: Service, with: usize },
-    /// Does captured work.
-    Graph(Arc<Graph>),
     /// Frees memory.
     Free(u64),
     /// Stands for a kernel whose code is not known.
     Nothing,
-}
-
-/// Captured work, and which of it must be done before which.
-#[derive(Debug, Default)]
-pub(crate) struct Graph {
-    pub(crate) nodes: Vec<Node>,
-}
-
-/// A piece of captured work.
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) work: Work,
-    /// The nodes before it.
-    pub(crate) after: Vec<usize>,
 }
 
 /// One side of a copy of rows: in bytes from row to row, and in rows from plane to plane.
@@ -120,7 +103,7 @@ pub(crate) struct Planes {
 
 /// Whether a piece of work is done, or waits for a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+enum Progress {
     Done,
     Waits,
 }
@@ -136,11 +119,11 @@ pub(crate) fn is_in_callback() -> bool {
 
 impl Job {
     /// Does the work, and waits for numbers.
-    pub(crate) fn run(&self, random: &mut Random) {
+    pub(crate) fn run(&self) {
         let mut line = self.lane.line();
         line.join(&self.host);
         let mut tries = 0_u32;
-        while self.work.run(&self.lane.context, &mut line, random) == Progress::Waits {
+        while self.work.run(&self.lane.context, &mut line) == Progress::Waits {
             tries += 1;
             match tries {
                 ..50 => std::thread::yield_now(),
@@ -154,7 +137,7 @@ impl Job {
 impl Work {
     /// Does the work unless it waits for a number. In a context with a fault, only points are reached and functions
     /// called.
-    pub(crate) fn run(&self, context: &Context, line: &mut Line, random: &mut Random) -> Progress {
+    fn run(&self, context: &Context, line: &mut Line) -> Progress {
         let done = match self {
             Work::Record(point) => {
                 point.reach(line.clock());
@@ -184,10 +167,6 @@ impl Work {
             }
             Work::Free(address) => {
                 free(*address, "cuMemFreeAsync").map_err(|status| (status, "memory is freed twice".into()))
-            }
-            Work::Graph(graph) => {
-                graph.run(context, line, random);
-                Ok(())
             }
             _ if context.fault() != 0 => Ok(()),
             Work::Wait(point) => {
@@ -282,45 +261,5 @@ impl Work {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl Graph {
-    /// Does all of it, in a random one of the orders that the edges allow. While a node waits for a number, others go on.
-    pub(crate) fn run(&self, context: &Context, line: &mut Line, random: &mut Random) {
-        let begin = line.clock().clone();
-        let mut ends: Vec<Option<Clock>> = vec![None; self.nodes.len()];
-        while ends.iter().any(Option::is_none) {
-            let is_ready = |at: &usize| {
-                ends[*at].is_none() && self.nodes[*at].after.iter().all(|of| ends[*of].is_some())
-            };
-            let mut ready: Vec<usize> = (0..self.nodes.len()).filter(is_ready).collect();
-            let mut found = false;
-            while let (false, false) = (found, ready.is_empty()) {
-                let at = ready.swap_remove(random.below(ready.len() as u64) as usize);
-                let node = &self.nodes[at];
-                let mut own = begin.clone();
-                node.after.iter().filter_map(|before| ends[*before].as_ref()).for_each(|end| own.join(end));
-                let mut own = line_after(&own);
-                found = node.work.run(context, &mut own, random) == Progress::Done;
-                ends[at] = found.then(|| own.clock().clone());
-            }
-            if !found {
-                std::thread::sleep(Duration::from_micros(20));
-            }
-        }
-        ends.iter().flatten().for_each(|end| line.join(end));
-    }
-
-    /// Whether every node comes before the end of one of these.
-    pub(crate) fn all_before(&self, ends: &[usize]) -> bool {
-        let mut seen = vec![false; self.nodes.len()];
-        let mut left = ends.to_vec();
-        while let Some(node) = left.pop() {
-            if !std::mem::replace(&mut seen[node], true) {
-                left.extend(&self.nodes[node].after);
-            }
-        }
-        !seen.contains(&false)
     }
 }

@@ -72,7 +72,7 @@ impl Queue {
                 let most = delay.as_micros() as u64 + 1;
                 std::thread::sleep(Duration::from_micros(random.below(most)));
             }
-            job.run(&mut random);
+            job.run();
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) const NOT_READY: Status = 600;
 pub(crate) const ILLEGAL_ADDRESS: Status = 700;
 pub(crate) const MISALIGNED: Status = 716;
 pub(crate) const LAUNCH_FAILED: Status = 719;
+pub(crate) const CAPTURE_UNSUPPORTED: Status = 900;
+pub(crate) const CAPTURE_INVALIDATED: Status = 901;
 
 /// Handles of IPC.
 pub(crate) type IpcHandle = [u64; 8];
@@ -81,8 +83,6 @@ unsafe extern "C" {
     ) -> Status;
     fn cuStreamBeginCapture_v2(stream: usize, mode: u32) -> Status;
     fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> Status;
-    fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) -> Status;
-    fn cuGraphLaunch(graph: usize, stream: usize) -> Status;
 }
 
 /// The size of memory of `cuMemCreate` is a multiple of this.
@@ -324,15 +324,13 @@ impl Driver {
         unsafe { cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, places.as_mut_ptr(), extra) }
     }
 
-    /// The work that `put` gives to a stream, as a graph.
-    pub(crate) fn capture(&self, stream: usize, put: impl FnOnce()) -> usize {
-        done(unsafe { cuStreamBeginCapture_v2(stream, 2) });
-        put();
-        let graph = made(|graph| unsafe { cuStreamEndCapture(stream, graph) });
-        made(|ready| unsafe { cuGraphInstantiateWithFlags(ready, graph, 0) })
+    /// Begins a capture, during which this thread makes no call that is not allowed.
+    pub(crate) fn begin_capture(&self, stream: usize) {
+        done(unsafe { cuStreamBeginCapture_v2(stream, 1) });
     }
 
-    pub(crate) fn launch(&self, graph: usize, stream: usize) {
-        done(unsafe { cuGraphLaunch(graph, stream) });
+    pub(crate) fn end_capture(&self, stream: usize) -> Status {
+        let mut graph = 0;
+        unsafe { cuStreamEndCapture(stream, &raw mut graph) }
     }
 }

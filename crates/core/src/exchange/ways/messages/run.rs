@@ -100,20 +100,6 @@ impl<D: Device> Messages<D> {
         Ok(moves.map_or(Ok(()), |moves| moves.end(lane.device))?)
     }
 
-    /// Puts the packing of the first group into `stream`, and the copy that moves it, for work that is captured.
-    ///
-    /// # Safety
-    /// As for [`pack`](Messages::pack), whenever the captured work is run.
-    pub(crate) unsafe fn put_packing(
-        &self,
-        device: &D,
-        stream: &D::Stream,
-        round: usize,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: the caller guarantees it.
-        self.groups[..1].iter().try_for_each(|group| unsafe { group.list(round).put(device, &[], stream) })
-    }
-
     /// Whether the first group is packed.
     pub(crate) fn is_packed(&self, device: &D) -> Result<bool, DeviceError> {
         self.groups.first().map_or(Ok(true), |group| group.packed.is_reached(device))
@@ -211,15 +197,6 @@ impl<D: Device> Messages<D> {
         unsafe { self.unpack.run(lane) }
     }
 
-    /// As [`unpack`](Messages::unpack), into `stream`, for work that is captured.
-    ///
-    /// # Safety
-    /// As for [`unpack`](Messages::unpack), whenever the captured work is run.
-    pub(crate) unsafe fn put_unpacking(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: as above.
-        unsafe { self.unpack.put(device, &[], stream) }
-    }
-
     /// Unpacks the messages that have lists of their own and are not unpacked yet.
     ///
     /// # Safety
@@ -227,11 +204,6 @@ impl<D: Device> Messages<D> {
     pub(crate) unsafe fn unpack_rest(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // SAFETY: the caller guarantees it.
         self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
-    }
-
-    /// Whether any message is split into chunks.
-    pub(crate) fn are_chunked(&self) -> bool {
-        self.groups.len() > 1 || self.receives.iter().any(|received| received.unpack.is_some())
     }
 
     /// The messages that are missing: the rank of each, and a description in words.

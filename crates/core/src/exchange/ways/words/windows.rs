@@ -187,9 +187,10 @@ impl<D: Device> StreamWindows<D> {
         awaits_on_host: bool,
     ) -> Result<(), ExchangeError> {
         self.begin(round, awaits_on_host)?;
+        let Operations { begin, opened, .. } = &self.operations[round];
         // WAIT: copying follows the neighbour's word: its field may be read.
         // SAFETY: the caller guarantees it.
-        unsafe { self.put_begin(lane.device, lane.stream, round)? };
+        unsafe { self.put_words((begin, opened), lane.device, lane.stream)? };
         if awaits_on_host {
             return Ok(());
         }
@@ -197,13 +198,8 @@ impl<D: Device> StreamWindows<D> {
         unsafe { self.put_end(lane, round) }
     }
 
-    /// Lets the stream await all numbers in the work that is put next.
-    pub(crate) fn await_in_stream(&mut self) {
-        self.awaits_on_host = false;
-    }
-
-    /// Begins an exchange on the host, before its work is put into a stream or replayed.
-    pub(crate) fn begin(&mut self, round: usize, awaits_on_host: bool) -> Result<(), ExchangeError> {
+    /// Begins an exchange on the host, before its work is put into a stream.
+    fn begin(&mut self, round: usize, awaits_on_host: bool) -> Result<(), ExchangeError> {
         let ReachedWords { begun, copied, done } = &self.progress[round];
         [begun, copied, done].into_iter().for_each(|word| word.store(0));
         (self.awaits_on_host, self.stage) = (awaits_on_host, Stage::Begun);
@@ -219,66 +215,21 @@ impl<D: Device> StreamWindows<D> {
         Ok(())
     }
 
-    /// Puts the begin of the exchange into `stream`: the neighbours may copy.
-    ///
-    /// # Safety
-    /// As for [`start`](StreamWindows::start).
-    pub(crate) unsafe fn put_begin(
-        &self,
-        device: &D,
-        stream: &D::Stream,
-        round: usize,
-    ) -> Result<(), DeviceError> {
-        let Operations { begin, opened, .. } = &self.operations[round];
-        // SAFETY: the caller guarantees it.
-        unsafe { self.put_words((begin, opened), device, stream) }
-    }
-
     /// Puts the copies and the end of the exchange into the stream of `lane`.
     ///
     /// # Safety
     /// As for [`start`](StreamWindows::start). All borrowed windows are open when the stream gets there.
     unsafe fn put_end(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<(), ExchangeError> {
+        let Operations { end, returned, .. } = &self.operations[round];
         if !self.copies.is_empty() {
             // SAFETY: the caller guarantees it.
             unsafe { self.copies.run_unless(self.stop.pointer(), lane)? };
         }
         // WAIT: the end follows the neighbour's word: this rank's field has been read.
         // SAFETY: as above.
-        unsafe { self.put_return(lane.device, lane.stream, round)? };
+        unsafe { self.put_words((end, returned), lane.device, lane.stream)? };
         self.stage = Stage::Put;
         Ok(())
-    }
-
-    /// Notes that the exchange was put into the stream as captured work.
-    pub(crate) fn is_replayed(&mut self) {
-        self.stage = Stage::Put;
-    }
-
-    /// As [`put_end`](StreamWindows::put_end), for work that is captured.
-    ///
-    /// # Safety
-    /// As for [`put_end`](StreamWindows::put_end).
-    pub(crate) unsafe fn put_captured_end(
-        &self,
-        device: &D,
-        stream: &D::Stream,
-        round: usize,
-    ) -> Result<(), DeviceError> {
-        if !self.copies.is_empty() {
-            // SAFETY: the caller guarantees it.
-            unsafe { self.copies.put_unless(self.stop.pointer(), device, stream)? };
-        }
-        // SAFETY: as above.
-        unsafe { self.put_return(device, stream, round) }
-    }
-
-    /// # Safety
-    /// As for [`put_end`](StreamWindows::put_end), after the copies.
-    unsafe fn put_return(&self, device: &D, stream: &D::Stream, round: usize) -> Result<(), DeviceError> {
-        let Operations { end, returned, .. } = &self.operations[round];
-        // SAFETY: the caller guarantees it.
-        unsafe { self.put_words((end, returned), device, stream) }
     }
 
     /// Puts operations into `stream`, without those at `awaited`, which await numbers of neighbours, if the host awaits
