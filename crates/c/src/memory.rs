@@ -61,16 +61,20 @@ extern "C" fn hp_memory_free(memory: Handle<Memory>) -> Status {
     call("hp_memory_free", || memory.take().map(drop))
 }
 
-/// The field whose memory and layout these blocks are, for a fixed plan; `None` for other memory.
+/// The field whose memory and layout these blocks are, for a fixed plan; `None` for other memory, and for blocks without
+/// elements: their address is that of any memory without elements, of other fields and ranks, too.
 pub(crate) fn shared(
     blocks: &[(Pointer, BlockLayout)],
     element: ElementType,
 ) -> Option<Box<dyn FieldSet + Send>> {
+    let has_elements = |layout: &BlockLayout| layout.span().0 < layout.span().1;
+    if !blocks.iter().any(|(_, layout)| has_elements(layout)) {
+        return None;
+    }
     let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let is_it = |field: &AnyField<CpuDevice>| {
         field.element() == element
             && field.domain_count() == blocks.len()
-            && !blocks.is_empty()
             && blocks.iter().enumerate().all(|(domain, (first, layout))| {
                 field.pointer(domain).is_ok_and(|own| own == *first)
                     && field.layout(domain).is_ok_and(|own| own == layout)

@@ -450,6 +450,18 @@ static void exchanges(hp_pattern *pattern) {
     CHECK(hp_exchange(plan, NULL, STREAM));
     CHECK(hp_exchange(plan, nothing, STREAM));
     CHECK(hp_plan_free(plan));
+    /* Two of them, in memory of Haloport, are two fields all the same: both can be in flight. */
+    hp_memory *made[2];
+    hp_plan *plans[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK(hp_memory_create(pattern, &like, &made[i], data));
+        CHECK(hp_plan_create(pattern, 1, &like, data, &options, &plans[i]));
+    }
+    for (int i = 0; i < 2; i++) CHECK(hp_start(plans[i], NULL, STREAM, NULL));
+    for (int i = 0; i < 2; i++) {
+        CHECK(hp_plan_free(plans[i]));
+        CHECK(hp_memory_free(made[i]));
+    }
 }
 
 /* Numbers for which there is no memory; the test limits it. */
