@@ -1,9 +1,10 @@
 //! The type of an exchange, and what it has whether it owns its fields or not.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::options::{Choice, Traffic};
-use super::owned_fields::OwnedFields;
+use super::agree::{Binder, FieldSet};
+use super::options::{Choice, ExchangeError, Traffic};
 use super::turns::{Ticket, Turns};
 use crate::pattern::Pattern;
 
@@ -56,5 +57,50 @@ impl<F> Exchange<F> {
     /// The path and the order of this exchange.
     pub fn choice(&self) -> &Choice {
         self.turns.choice()
+    }
+}
+
+/// The fields that an exchange owns.
+pub(super) struct OwnedFields<F> {
+    fields: F,
+    /// Numbers that tell the fields that were bound from all others.
+    identities: Arc<[usize]>,
+    /// Whether they were lent for writing, and so may have been replaced, since they were last compared.
+    lent: bool,
+}
+
+impl<F: FieldSet> OwnedFields<F> {
+    /// Returns an error if fields were replaced: they are no longer ours to touch.
+    pub(super) fn check(&mut self) -> Result<(), ExchangeError> {
+        if self.lent {
+            if !Binder::is_same(&self.fields, &self.identities) {
+                return Err(ExchangeError::FieldsReplaced);
+            }
+            self.lent = false;
+        }
+        Ok(())
+    }
+}
+
+impl<F> OwnedFields<F> {
+    pub(super) fn new(fields: F, identities: Arc<[usize]>) -> OwnedFields<F> {
+        OwnedFields { fields, identities, lent: false }
+    }
+
+    pub(super) fn get(&self) -> &F {
+        &self.fields
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut F {
+        self.lent = true;
+        &mut self.fields
+    }
+
+    pub(super) fn identities(&self) -> &[usize] {
+        &self.identities
+    }
+
+    pub(super) fn into_inner(self) -> F {
+        self.fields
     }
 }

@@ -43,9 +43,10 @@
 //! # Where to read on
 //! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
 //! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
-//! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an
-//! exchange that owns its fields, and of one whose fields are passed; `owned_fields`, those fields; `turns`, the exchanges
-//! that can be in flight at once; `pending`, one in flight; and `overlap`, an exchange with other work in one call.
+//! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what
+//! a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an exchange that owns its fields, and of
+//! one whose fields are passed; `turns`, the exchanges that can be in flight at once; `pending`, one in flight; and `overlap`,
+//! an exchange with other work in one call.
 
 mod agree;
 mod cells;
@@ -55,7 +56,6 @@ mod handle;
 mod options;
 mod overlap;
 mod owned;
-mod owned_fields;
 mod part;
 mod passed;
 mod pending;

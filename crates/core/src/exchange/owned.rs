@@ -2,8 +2,8 @@
 
 use super::agree::{Binder, FieldSet, PassedFields, bind_fields};
 use super::handle::Exchange;
+use super::handle::OwnedFields;
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
-use super::owned_fields::OwnedFields;
 use super::passed::Passed;
 use super::pending::{Pending, PendingFields};
 use super::turns::{Ticket, Turns};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::agree::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
 use super::handle::Exchange;
+use super::handle::OwnedFields;
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
-use super::owned_fields::OwnedFields;
 use super::pending::{Pending, PendingFields};
 use super::turns::{Ticket, Turns};
 use crate::comm::CollectiveCall;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::handle::OwnedFields;
 use super::options::{ExchangeError, Schedule};
-use super::owned_fields::OwnedFields;
 use super::part::bound::Bound;
 use crate::device::Device;
 use crate::domain::IndexBox;

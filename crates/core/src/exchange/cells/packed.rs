@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::cut::ALIGNMENT;
+use super::side::ALIGNMENT;
 use super::side::{Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;

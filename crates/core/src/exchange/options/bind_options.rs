@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::ExchangeError;
-use super::order::HaloOrder;
+use super::path::HaloOrder;
 use super::path::{CopiedBy, DataPath};
 use crate::callback;
 

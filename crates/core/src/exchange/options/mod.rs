@@ -1,19 +1,37 @@
 //! The options of an exchange, its schedule, its errors and its reports.
 
+/// Implements `Display` and `FromStr` for an enum without data, given the name of each value. The error of `from_str`
+/// lists all names.
+macro_rules! named {
+    ($kind:ty { $($value:ident => $name:literal),+ $(,)? }) => {
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(match self { $(Self::$value => $name,)+ })
+            }
+        }
+
+        impl std::str::FromStr for $kind {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($name => Ok(Self::$value),)+
+                    _ => Err(format!("expected one of {}; found `{text}`", [$($name),+].join(", "))),
+                }
+            }
+        }
+    };
+}
+
 mod bind_options;
-mod choice;
 mod error;
-mod names;
-mod order;
 mod path;
 mod schedule;
 mod traffic;
 
 pub use bind_options::{BindOptions, Completion, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY};
-pub use choice::Choice;
 pub use error::{BindError, ExchangeError, StepError};
-pub use order::HaloOrder;
-pub use path::{CopiedBy, DataPath};
+pub use path::{Choice, CopiedBy, DataPath, HaloOrder};
 pub use schedule::Schedule;
 pub use traffic::Traffic;
 

@@ -1,8 +1,9 @@
-//! The path that the user asks for, and the way that the cells of one field take to one neighbour.
+//! The path and the order that the user asks for, those that are chosen, and the way that the cells of one field take to one
+//! neighbour.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use super::names::named;
 
 use crate::field::Load;
 
@@ -86,5 +87,50 @@ impl DataPath {
             (false, true) => Way::Shared,
             (false, false) => Way::Message,
         }
+    }
+}
+
+/// The order in which the halos of a grid are filled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HaloOrder {
+    /// [`AxisByAxis`](HaloOrder::AxisByAxis) if it is possible and all ranks are neighbours along one axis only, so
+    /// that they wait for each other just once; otherwise [`AllNeighbours`](HaloOrder::AllNeighbours).
+    #[default]
+    Quickest,
+    /// All at once, from all neighbours, including diagonal ones.
+    AllNeighbours,
+    /// Along one axis after the other, the last axis first. A rank passes the cells that it received along one axis on
+    /// along the next, so it communicates only with the neighbours across its faces, in few and large pieces.
+    /// Neighbours wait for each other once per axis.
+    ///
+    /// Requires domains that are a Cartesian product of intervals, halos that have edges and corners, a synchronous
+    /// device, and fields that own their memory, on all ranks. Otherwise halos are filled all at once;
+    /// [`Traffic::steps`](crate::exchange::Traffic::steps) tells the two apart. Borrowed memory is excluded because
+    /// only `start` and `finish` touch it: they could not go on to the next axis while the rank finishes another
+    /// exchange.
+    AxisByAxis,
+}
+
+named!(HaloOrder {
+    Quickest => "quickest",
+    AllNeighbours => "all-neighbours",
+    AxisByAxis => "axis-by-axis",
+});
+
+/// The path and the order that were chosen for an exchange; the same on every rank. See
+/// [`Exchange::choice`](crate::exchange::Exchange::choice).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub struct Choice {
+    /// How data gets to ranks that share memory. With [`DataPath::Quickest`], the cost model chooses for each field and
+    /// neighbour.
+    pub path: DataPath,
+    /// The order in which halos are filled; never [`HaloOrder::Quickest`].
+    pub order: HaloOrder,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.path, self.order)
     }
 }

@@ -111,7 +111,7 @@ impl Bound {
     /// Makes progress, and returns whether `end` would not wait for a neighbour. Does not block.
     pub(crate) fn is_ready(&self) -> bool {
         self.pattern.comm().progress();
-        !self.flight.is_travelling()
+        self.flight.status() != Status::Travelling
     }
 
     /// Abandons the exchange and poisons it with `error`.

@@ -13,7 +13,7 @@ use crate::exchange::ways::fields::{BuildError, DeviceMemory, PartDevice, WORD_B
 use crate::exchange::ways::memory::bind::{BoundWindows, bind_windows};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::bind::{BoundMessages, Channels, bind_messages};
-use crate::exchange::ways::messages::remote_writes::RemoteWrites;
+use crate::exchange::ways::messages::run::RemoteWrites;
 use crate::exchange::ways::messages::sets::MessageSets;
 use crate::exchange::ways::offer::PartWays;
 use crate::exchange::ways::own_cells::own_cell_copies;

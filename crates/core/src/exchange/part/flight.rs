@@ -81,11 +81,6 @@ impl Flight {
         self.lock().status.clone()
     }
 
-    /// Whether messages or neighbours are missing.
-    pub(crate) fn is_travelling(&self) -> bool {
-        self.lock().status == Status::Travelling
-    }
-
     /// The number of exchanges that were started, if all are complete and none has failed.
     pub(crate) fn completed(&self) -> Option<u64> {
         let state = self.lock();
@@ -262,6 +257,16 @@ impl Flight {
         }
     }
 
+    /// Whether the status is such a one; `true` while another thread is polling, which may be about to open the gate, and may
+    /// be waiting for this caller.
+    fn may_be(&self, is: impl Fn(&Status) -> bool) -> bool {
+        match self.state.try_lock() {
+            Ok(state) => is(&state.status),
+            Err(TryLockError::Poisoned(poisoned)) => is(&poisoned.into_inner().status),
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+
     /// Locks even after a panic: callbacks run without the lock, and parts do not panic.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -311,22 +316,11 @@ impl Served for Flight {
     }
 
     fn is_gated(&self) -> bool {
-        match self.state.try_lock() {
-            Ok(state) => state.status == Status::Gated,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().status == Status::Gated,
-            // Another thread is polling, and may be about to open the gate.
-            Err(TryLockError::WouldBlock) => true,
-        }
+        self.may_be(|status| *status == Status::Gated)
     }
 
     fn is_under_way(&self) -> bool {
-        let under_way = |state: &State| matches!(state.status, Status::Travelling | Status::Gated);
-        match self.state.try_lock() {
-            Ok(state) => under_way(&state),
-            Err(TryLockError::Poisoned(poisoned)) => under_way(&poisoned.into_inner()),
-            // Another thread is polling and may be waiting for this caller.
-            Err(TryLockError::WouldBlock) => true,
-        }
+        self.may_be(|status| matches!(status, Status::Travelling | Status::Gated))
     }
 }
 

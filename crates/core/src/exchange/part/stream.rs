@@ -7,18 +7,18 @@ use super::course::{Course, Facts};
 use crate::device::{Device, DeviceError, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::memory::windows::Windows;
-use crate::exchange::ways::messages::remote_writes::RemoteWrites;
 use crate::exchange::ways::messages::run::Messages;
+use crate::exchange::ways::messages::run::RemoteWrites;
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
 use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::deferred_frees::DeferredFrees;
+use crate::exchange::work::device_user::DeferredFrees;
 use crate::exchange::work::device_user::{DeviceUser, LateCopies};
+use crate::exchange::work::mark::Unpacked;
 use crate::exchange::work::mark::{Mark, Marks};
 use crate::exchange::work::part::PartState;
 use crate::exchange::work::streams::OwnStreams;
 use crate::exchange::work::trace::PartTrace;
-use crate::exchange::work::unpacked::Unpacked;
 use crate::field::BoundField;
 use crate::transport::Transport;
 
@@ -327,8 +327,8 @@ impl<D: Device> StreamPart<D> {
         if !receiving {
             // The buffers are free once unpacked; the halos once the work before is done, for which packing waits.
             let unpacked = self.is_last_unpacked()?;
-            receiving =
-                unpacked && (self.ways.messages.in_place.is_empty() || self.ways.messages.is_packed(&self.device)?);
+            receiving = unpacked
+                && (self.ways.messages.in_place.is_empty() || self.ways.messages.is_packed(&self.device)?);
             if receiving {
                 // SAFETY: the last exchange was unpacked, and the work before this one is done if messages lie in
                 // halos; halo cells are in flight, and the exchange fills each of them once.

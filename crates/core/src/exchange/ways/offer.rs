@@ -155,6 +155,20 @@ pub(crate) struct Acceptance {
     pub(crate) names: Vec<Box<dyn Any + Send + Sync>>,
 }
 
+impl Acceptance {
+    /// An answer with these `ways`, without any memory.
+    pub(crate) fn new(ways: Vec<Way>) -> Acceptance {
+        let (word, copied) = (AnsweredWord::None, AnsweredCopies::ByReceiver);
+        let answer = Answer { ways, token: None, word, copied };
+        Acceptance { answer, chunks: 0, windows: PeerWindows::default(), names: Vec::new() }
+    }
+
+    /// Whether a field goes this way.
+    pub(crate) fn takes(&self, way: Way) -> bool {
+        self.answer.ways.contains(&way)
+    }
+}
+
 /// The result of the negotiation about one part.
 #[derive(Default)]
 pub(crate) struct PartWays {

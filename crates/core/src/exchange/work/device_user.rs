@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::comm::Communicator;
-use crate::device::DeviceId;
+use crate::device::{Device, DeviceId};
 use crate::lock::lock;
 
 /// The number of parts that each rank of this process has on each device.
@@ -85,5 +85,22 @@ fn count_down<K: Ord>(counts: &Counts<K>, key: K) {
     match counts.get_mut(&key) {
         Some(count) if *count > 1 => *count -= 1,
         _ => drop(counts.remove(&key)),
+    }
+}
+
+/// Guard: while it lives, streams of the device may wait for neighbours, so no memory of it is freed.
+#[derive(Debug)]
+pub(crate) struct DeferredFrees<D: Device>(D);
+
+impl<D: Device> DeferredFrees<D> {
+    pub(crate) fn new(device: &D) -> DeferredFrees<D> {
+        device.defer_frees();
+        DeferredFrees(device.clone())
+    }
+}
+
+impl<D: Device> Drop for DeferredFrees<D> {
+    fn drop(&mut self) {
+        self.0.resume_frees();
     }
 }

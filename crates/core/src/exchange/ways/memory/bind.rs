@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::lent_window::{Claim, LentWindow};
 use super::segment::{KeptMessage, SharedMessage};
-use super::windows::{BorrowedWindow, Claim, LentWindow, Windows};
+use super::windows::{BorrowedWindow, Windows};
 use crate::device::{CopyItem, Device, DeviceError};
 use crate::exchange::cells::packed::{MessageSet, sources, targets};
 use crate::exchange::cells::side::{Side, fill};

@@ -1,17 +1,20 @@
-//! Fields in memory that other processes of the node can map: handles of our own fields, and mapping those of
-//! neighbours.
+//! Fields in memory that neighbours reach: lending our own, with handles by which other processes can map them, and mapping
+//! those of neighbours.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::segment::{KeptMessage, ReleaseFlag, Segment};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
-use crate::exchange::ways::fields::PartFields;
-use crate::exchange::ways::offer::{FieldHandle, LentBlock, MemoryToken};
+use crate::exchange::cells::packed::{MessageSet, sources};
+use crate::exchange::options::Way;
+use crate::exchange::ways::fields::{DeviceMemory, PartFields};
+use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::log;
 use crate::pattern::{Pattern, Piece};
-use crate::transport::{Lease, SharedMemory, TransportError};
+use crate::transport::{Lease, SharedMemory, TransportError, Window};
 
 /// A neighbour's field, mapped by this process.
 pub(crate) struct MappedField {
@@ -69,7 +72,7 @@ impl PartFields {
             MemoryToken::Exported(backend, token)
                 if !on_host && *backend == self.device.info().id.backend =>
             {
-                // SAFETY: the peer keeps it until we have released it: see `exported`.
+                // SAFETY: the peer keeps it until we have released it: see `Exported`.
                 let memory = match unsafe { self.device.import(token) } {
                     Ok(memory) => memory,
                     Err(error) => {
@@ -127,4 +130,172 @@ fn shares(
     }
     let ranges = ranges_of(pieces, blocks, element.bytes());
     ranges.is_some_and(|ranges| ranges.into_iter().all(|range| memory.covers(range)))
+}
+
+/// The window on fields of the neighbour, another process, that this rank has mapped: it releases them when the window is
+/// dropped. `None` if the memory has no room for its state.
+pub(crate) fn window_on(segment: &Segment, mapped: Vec<MappedField>) -> Option<Arc<Window>> {
+    let (blocks, owners): (Vec<_>, Vec<_>) =
+        mapped.into_iter().map(|MappedField { blocks, owner }| (blocks, owner)).unzip();
+    let imported = Imported::new(owners, segment.release_flag()?);
+    let blocks = blocks.into_iter().flatten().collect();
+    let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
+    let (memory, offset) = segment.direct();
+    Window::between_processes(memory, offset, lent).map(Arc::new)
+}
+
+impl PartFields {
+    /// Whether this rank can pack into memory that it shares with `peer`, in another process.
+    pub(crate) fn packs(&self, pattern: &Pattern, peer: usize) -> bool {
+        pattern.comm().transport().is_near(peer) && self.device.info().runs_on_host()
+    }
+
+    /// The size of the message in place of the fields that `peer` copies, in bytes.
+    pub(crate) fn kept_bytes(&self, pattern: &Pattern, peer: usize, ways: &[Way]) -> usize {
+        let order = |position: usize| self.fields[position].1.memory_order();
+        MessageSet::of_way(peer, (ways, Way::Direct), &self.fields, order, sources(pattern, peer)).bytes
+    }
+
+    /// Allocates the memory for a message in place of the fields that `window` lends to `peer` in this process. On devices
+    /// that work asynchronously there is none: a neighbour's progress thread copies from the fields.
+    pub(crate) fn keep_message(&self, pattern: &Pattern, peer: usize, ways: &[Way], window: &Window) {
+        let Some(lent) = window.lent::<LentFields>().filter(|_| self.device.info().runs_on_host()) else {
+            return;
+        };
+        match self.device.allocate(self.kept_bytes(pattern, peer, ways)) {
+            Ok(DeviceMemory { pointer, bytes, owner }) => {
+                let _ = lent.kept.set(KeptMessage { pointer, bytes, _owner: owner });
+            }
+            Err(error) => {
+                log::warning(format_args!(
+                    "`finish` waits until rank {peer} has copied from our fields: {error}"
+                ));
+            }
+        }
+    }
+
+    /// Whether the device reaches all fields that a neighbour in this process lends.
+    pub(crate) fn reaches_all(&self, window: &Window) -> bool {
+        lent_blocks(window).iter().all(|block| match self.device.reaches(block.device) {
+            Ok(reaches) => reaches,
+            Err(error) => {
+                log::warning(format_args!(
+                    "receiving fields of {} in messages: cannot tell if they are reachable: {error}",
+                    block.device
+                ));
+                false
+            }
+        })
+    }
+
+    /// The fields that may be lent: those that own their memory.
+    pub(crate) fn lent(&self) -> LentFields {
+        let mut blocks = Vec::new();
+        for (position, (_, field)) in self.fields.iter().enumerate() {
+            if field.storage.is_some() {
+                blocks.extend(field.blocks.iter().enumerate().map(|(domain, (pointer, layout))| LentBlock {
+                    field: position,
+                    domain,
+                    device: self.device.info().id,
+                    pointer: *pointer,
+                    layout: layout.clone(),
+                }));
+            }
+        }
+        let word = self.device.stream_word().unwrap_or_else(|error| {
+            tracing::info!(%error, "hosts hand fields over: no word for streams");
+            None
+        });
+        LentFields { blocks, word, kept: OnceLock::new(), _owners: self.owners() }
+    }
+
+    /// The owners of the memory of the fields.
+    pub(crate) fn owners(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
+        self.fields
+            .iter()
+            .filter_map(|(_, field)| field.storage.clone())
+            .map(|storage| storage as _)
+            .collect()
+    }
+
+    /// The owners of the memory of the fields, for a neighbour that maps it by `segment`: memory of a device is kept until
+    /// the neighbour has released it.
+    pub(crate) fn owners_until_released(&self, segment: &Segment) -> Vec<Arc<dyn Any + Send + Sync>> {
+        match segment.release_flag() {
+            Some(flag) if !self.device.info().runs_on_host() => {
+                vec![Arc::new(Exported::new(self.owners(), flag)) as _]
+            }
+            // Memory of the host stays valid as long as one of the processes has mapped it.
+            _ => self.owners(),
+        }
+    }
+}
+
+// Device memory that one process exports and another imports.
+//
+// A driver must not free memory that another process still has mapped. So the reader sets a flag, in memory that both
+// share, when it has released the memory, and the owner keeps the memory until then. Neither waits for the other:
+// memory that cannot be freed yet goes into a list, which is checked whenever an exchange is bound or dropped.
+
+/// The owners of some memory.
+type Owners = Vec<Arc<dyn Any + Send + Sync>>;
+
+/// Memory of another process, mapped by the reader. Dropping it releases the memory.
+pub(crate) struct Imported {
+    memory: Owners,
+    released: ReleaseFlag,
+}
+
+impl Imported {
+    pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Imported {
+        Imported { memory, released }
+    }
+
+    /// Adds memory that is released together with the rest.
+    pub(crate) fn add(&mut self, memory: Arc<dyn Any + Send + Sync>) {
+        self.memory.push(memory);
+    }
+}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        self.memory.clear();
+        self.released.set();
+    }
+}
+
+/// Memory that another process has mapped, kept by the owner. It outlives this value until the reader has released it.
+pub(crate) struct Exported {
+    memory: Owners,
+    released: ReleaseFlag,
+}
+
+/// Memory that its owner has dropped but the reader has not yet released.
+static UNRELEASED: Mutex<Vec<Exported>> = Mutex::new(Vec::new());
+
+impl Exported {
+    pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Exported {
+        Exported { memory, released }
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        if self.memory.is_empty() {
+            return;
+        }
+        let exported = Exported { memory: std::mem::take(&mut self.memory), released: self.released.clone() };
+        UNRELEASED.lock().unwrap_or_else(PoisonError::into_inner).push(exported);
+        free_released();
+    }
+}
+
+/// Frees memory that readers have released.
+pub(crate) fn free_released() {
+    let mut unreleased = UNRELEASED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut released: Vec<Exported> =
+        unreleased.extract_if(.., |exported| exported.released.is_set()).collect();
+    drop(unreleased);
+    // Freed here, so that dropping them does not add them to the list again.
+    released.iter_mut().for_each(|exported| exported.memory.clear());
 }

@@ -1,11 +1,11 @@
 //! Cells that go through memory that two ranks share, handed over by their hosts: copied straight from the neighbour's
 //! field, or packed by the sender and unpacked by the receiver.
 //!
-//! Once: `mapping` maps fields of other processes, `exported` keeps exported device memory alive, `segment` is memory that
-//! two processes share, and `bind` binds the copies. Every time: `windows`.
+//! Once: `mapping` maps fields of other processes and keeps exported device memory alive, `segment` is memory that two
+//! processes share, and `bind` binds the copies. Every time: `windows`, with `lent_window`, one that is lent.
 
 pub(crate) mod bind;
-pub(crate) mod exported;
+pub(crate) mod lent_window;
 pub(crate) mod mapping;
 pub(crate) mod segment;
 pub(crate) mod windows;

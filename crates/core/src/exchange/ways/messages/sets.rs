@@ -1,11 +1,18 @@
 //! The messages that a part sends and receives, and the groups in which they are packed.
 
-use super::chunks::in_chunks;
-use crate::exchange::cells::packed::{MessageLayout, MessageSet, cells_of, sources, targets};
+use crate::exchange::cells::packed::{
+    MessageLayout, MessageSet, PackedCells, PieceCells, cells_of, in_place, sources, targets,
+};
+use crate::exchange::cells::side::{PackedShape, Side, cut};
 use crate::exchange::options::{Traffic, Way};
-use crate::exchange::ways::offer::{PartWays, ReceiveWays, SendWays};
+use crate::exchange::ways::fields::PartFields;
+use crate::exchange::ways::offer::{Offer, PartWays, ReceiveWays, SendWays};
 use crate::field::BoundField;
 use crate::pattern::Pattern;
+
+/// Minimum size in bytes of a piece that is sent or received in place, without packing. Packing a smaller one takes
+/// less time than sending one more message.
+const MIN_PIECE_BYTES: usize = 16 << 10;
 
 /// All messages of a part, laid out.
 pub(crate) struct MessageSets {
@@ -93,4 +100,94 @@ impl MessageSets {
         fields.dedup();
         fields
     }
+}
+
+// Splitting staged messages into chunks.
+//
+// An asynchronous device whose memory the transport cannot read stages messages: it packs them into memory of the
+// host. If the neighbour stages as well, a message larger than a chunk is packed, sent and unpacked chunk by chunk.
+// While one chunk is on the wire, the sender packs the next and the receiver unpacks the one before.
+
+impl PartFields {
+    /// Whether messages of this device are staged, and so may be split.
+    pub(crate) fn is_staged(&self, pattern: &Pattern) -> bool {
+        let info = self.device.info();
+        info.asynchronous && !info.host_accessible && !pattern.comm().info().takes_memory_of(&info.id)
+    }
+
+    /// Splits the message from `peer` into chunks if both ends stage it and it is larger than `chunk` bytes. Returns
+    /// the number of chunks; 0 if the message is not split.
+    pub(crate) fn set_chunks(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        chunk: usize,
+        offer: &Offer,
+        ways: &mut [Way],
+    ) -> usize {
+        if !(offer.is_staged && self.is_staged(pattern)) {
+            return 0;
+        }
+        let order = |position: usize| (ways[position] == Way::Message).then(|| offer.fields[position].order);
+        let cells = cells_of(&self.fields, order, targets(pattern, peer));
+        let mut whole = MessageSet::new();
+        whole.add(peer, None, cells.clone(), &self.fields);
+        if whole.bytes <= chunk {
+            return 0;
+        }
+        let chunks = in_chunks(cells, &self.fields, chunk).len();
+        if chunks < 2 {
+            return 0;
+        }
+        ways.iter_mut().filter(|way| **way == Way::Message).for_each(|way| *way = Way::Chunks);
+        chunks
+    }
+
+    /// Chooses [`Way::PieceByPiece`] for fields in messages whose pieces lie without gaps at one end, if the pieces are
+    /// large or the message has only one.
+    pub(crate) fn choose_pieces(&self, pattern: &Pattern, peer: usize, offer: &Offer, ways: &mut [Way]) {
+        let reached = self.reached(pattern);
+        let single = targets(pattern, peer).count() == 1
+            && ways.iter().filter(|way| **way == Way::Message).count() == 1;
+        let fields = self.fields.iter().zip(&offer.fields).zip(ways);
+        for (((_, field), offered), way) in fields.filter(|(_, way)| **way == Way::Message) {
+            let mut targets = targets(pattern, peer);
+            let one_end_in_place = offered.in_place
+                || reached && targets.clone().all(|piece| in_place(field, piece, &offered.order).is_some());
+            let large = targets.all(|PieceCells { domain, cells, end, .. }| {
+                let elements = Side::of_field(field, end, domain, cells).elements();
+                elements * field.element.bytes() >= MIN_PIECE_BYTES
+            });
+            if one_end_in_place && (single || large) {
+                *way = Way::PieceByPiece;
+            }
+        }
+    }
+
+    /// Whether the transport can reach fields of this device, so that messages can lie in them.
+    pub(crate) fn reached(&self, pattern: &Pattern) -> bool {
+        let device = self.device.info();
+        device.host_accessible || pattern.comm().info().takes_memory_of(&device.id)
+    }
+}
+
+/// Splits the cells of a message into chunks of at most `bytes`.
+pub(crate) fn in_chunks(
+    whole: Vec<PackedCells>,
+    fields: &[(usize, BoundField)],
+    bytes: usize,
+) -> Vec<Vec<PackedCells>> {
+    let extents = whole.iter().map(|packed| PackedShape {
+        along: packed.cells.extents(&packed.orientation),
+        order: packed.order,
+        element_bytes: fields[packed.field].1.element.bytes(),
+    });
+    let chunks = cut(&extents.collect::<Vec<_>>(), bytes).into_iter().map(|chunk| {
+        let parts = chunk.into_iter().map(|(number, slab)| {
+            let packed = whole[number].clone();
+            PackedCells { cells: packed.cells.within(&slab, &packed.orientation), ..packed }
+        });
+        parts.collect()
+    });
+    chunks.collect()
 }

@@ -2,17 +2,18 @@
 //!
 //! Streams hand them over, as they do fields from which the receiver copies, with the roles of the two ends exchanged.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::windows::StreamWord;
 use crate::exchange::options::{CopiedBy, Way};
-use crate::exchange::ways::fields::PartFields;
-use crate::exchange::ways::memory::exported::{Exported, Imported};
+use crate::exchange::ways::fields::{PartFields, WORD_BYTES};
 use crate::exchange::ways::memory::mapping::MappedField;
+use crate::exchange::ways::memory::mapping::{Exported, Imported};
 use crate::exchange::ways::memory::segment::Segment;
-use crate::exchange::ways::offer::{FieldHandle, LentFields, lent_blocks, lent_word};
+use crate::exchange::ways::offer::{AnsweredWord, FieldHandle, LentFields, Offer, lent_blocks, lent_word};
 use crate::pattern::Pattern;
-use crate::transport::{TransportError, Window};
+use crate::transport::{Lease, TransportError, Window};
 
 impl PartFields {
     /// Receiver: whether the sender shall copy. `fields` is the window that a sender in this process lends; `None` for
@@ -101,5 +102,32 @@ impl PartFields {
         let (memory, offset) = segment.direct();
         let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
         Ok(Window::between_processes(memory, offset, lent).map(Arc::new))
+    }
+
+    /// The word of a window that a sender in this process lends; `None` if streams of both devices do not write and await
+    /// it.
+    pub(crate) fn published_word(&self, window: &Window) -> Option<StreamWord> {
+        let own = self.device.info();
+        let same_backend = || lent_blocks(window).iter().all(|block| block.device.backend == own.id.backend);
+        lent_word(window).filter(|_| own.capabilities.stream_words && same_backend()).cloned()
+    }
+
+    /// Makes a word in shared memory for a sender in another process, if streams of both devices write and await words.
+    /// Also returns the name of its memory.
+    pub(crate) fn accept_word(
+        &self,
+        pattern: &Pattern,
+        offer: &Offer,
+    ) -> (AnsweredWord, Option<StreamWord>, Option<Box<dyn Any + Send + Sync>>) {
+        let have_words = offer.has_words && self.device.info().capabilities.stream_words;
+        let lease = have_words.then(|| pattern.comm().transport().share(WORD_BYTES)).flatten();
+        let Some(Lease { memory, token, name }) = lease else { return (AnsweredWord::None, None, None) };
+        match self.device.shared_stream_word(memory) {
+            Ok(word) => (AnsweredWord::Shared(token), Some(word), Some(name)),
+            Err(error) => {
+                tracing::info!(%error, "hosts hand fields over: no word in shared memory");
+                (AnsweredWord::None, None, None)
+            }
+        }
     }
 }

@@ -19,15 +19,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use crate::comm::drive_meanwhile;
 use crate::device::{CopyItem, Device, DeviceError, Pointer, WordOperation};
 use crate::exchange::options::ExchangeError;
 use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
 use crate::exchange::work::mark::{Marks, Patience, Word};
 use crate::exchange::work::trace::TransferTrace;
-use crate::transport::{Transport, TransportError, Window};
+use crate::transport::{TransportError, Window};
 
 /// The word of a window.
 #[derive(Clone)]
@@ -51,26 +49,26 @@ pub(crate) struct StreamWindow {
 
 /// All such windows of a part.
 pub(crate) struct StreamWindows<D: Device> {
-    lent: Vec<StreamWindow>,
-    borrowed: Vec<StreamWindow>,
+    pub(super) lent: Vec<StreamWindow>,
+    pub(super) borrowed: Vec<StreamWindow>,
     /// The copies from all borrowed windows.
     copies: CopyList<D>,
     /// For even exchanges and for odd ones.
-    progress: [ReachedWords<D>; 2],
+    pub(super) progress: [ReachedWords<D>; 2],
     operations: [Operations; 2],
     /// Not 0 once the exchange is stopped: copies do nothing.
-    stop: Word<D>,
+    pub(super) stop: Word<D>,
     /// The host awaits the numbers of neighbours.
-    awaits_on_host: bool,
-    stage: Stage,
+    pub(super) awaits_on_host: bool,
+    pub(super) stage: Stage,
     /// Never recorded: asking for it tells whether the device has failed.
-    never: D::Event,
+    pub(super) never: D::Event,
     patience: Patience,
 }
 
 /// What the host has put into the stream of the current exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// Nothing, or the exchange is over.
     Over,
     /// At most its begin.
@@ -90,13 +88,13 @@ struct Operations {
 }
 
 /// How far the stream is, in words that it sets to 1.
-struct ReachedWords<D: Device> {
+pub(super) struct ReachedWords<D: Device> {
     /// The work before is done.
-    begun: Word<D>,
+    pub(super) begun: Word<D>,
     /// All copies between the borrowed windows and our fields are done.
-    copied: Word<D>,
+    pub(super) copied: Word<D>,
     /// The exchange is over. If the stream, not the host, awaits the returns, all lent windows are returned.
-    done: Word<D>,
+    pub(super) done: Word<D>,
 }
 
 impl StreamWord {
@@ -106,7 +104,7 @@ impl StreamWord {
         StreamWord { pointer, _owner: owner }
     }
 
-    fn atomic(&self) -> &AtomicU32 {
+    pub(super) fn atomic(&self) -> &AtomicU32 {
         // SAFETY: the promise of `new`.
         unsafe { AtomicU32::from_ptr(self.pointer.as_ptr().cast()) }
     }
@@ -316,80 +314,6 @@ impl<D: Device> StreamWindows<D> {
         self.each().for_each(|window| window.transfer.fail());
     }
 
-    /// Closes all windows for good, and lets the stream go on: it copies nothing any more, and awaits nothing. Blocks
-    /// until the stream has done the exchange, or the device has failed, and until no neighbour uses our fields. Returns
-    /// `false` if a neighbour in another process, which does not answer, may still write into our halos.
-    pub(crate) fn stop(
-        &self,
-        device: &D,
-        stream: &D::Stream,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> bool {
-        if self.stage == Stage::Put && self.progress[round].copied.load() != 0 {
-            // What we have copied is whole.
-            for borrowed in &self.borrowed {
-                let _ = borrowed.window.end_use();
-            }
-        }
-        for window in self.all() {
-            window.window.shut();
-            transport.notify(window.peer);
-        }
-        // After closing: our stream then returns windows without having copied, and their owners see that they were closed.
-        self.stop.store(1);
-        let is_put = self.stage == Stage::Put || self.stage == Stage::Begun && !self.awaits_on_host;
-        if is_put {
-            self.release_stream(device, stream, round, transport);
-        }
-        self.abandon_use(transport);
-        // If the exchange is over, all borrowers have copied, although their hosts may not know it yet.
-        if self.stage == Stage::Over {
-            return true;
-        }
-        // Last: two ranks that wait for each other here have both ended their use. The borrower may be driven by this very
-        // thread.
-        let mut is_left = true;
-        for lent in &self.lent {
-            is_left &= lent.window.close(drive_meanwhile) || !lent.on_halo;
-        }
-        is_left
-    }
-
-    /// Writes the numbers that the stream awaits until it has done the exchange. If nothing was put into the stream but the
-    /// begin, or not even that, puts the end.
-    fn release_stream(&self, device: &D, stream: &D::Stream, round: usize, transport: &dyn Transport) {
-        let ReachedWords { begun, done, .. } = &self.progress[round];
-        let write_done = WordOperation::Write(done.pointer(), 1);
-        // SAFETY: the words live as long as the windows, which outlive the work.
-        let is_end_put =
-            self.stage == Stage::Put || unsafe { device.put_words(&[write_done], stream) }.is_ok();
-        let patience = Patience::default();
-        while done.load() == 0 {
-            // Again and again: a neighbour may write at the same time.
-            self.borrowed.iter().for_each(|it| it.word.atomic().store(1, Ordering::Release));
-            self.lent.iter().for_each(|it| it.word.atomic().store(0, Ordering::Release));
-            // Without its end, the stream does not say when it goes on: the numbers stay.
-            if !is_end_put || patience.is_over() && device.query(&self.never).is_err() {
-                return;
-            }
-            std::thread::sleep(Duration::from_micros(50));
-            if begun.load() == 0 {
-                // The work before may be behind the gate of another exchange. The copies will do nothing once they run, so
-                // no neighbour has to wait for us until then.
-                self.abandon_use(transport);
-                drive_meanwhile();
-            }
-        }
-    }
-
-    /// Ends the use of the borrowed fields, if it has not ended, as abandoned, and tells the owners.
-    fn abandon_use(&self, transport: &dyn Transport) {
-        for borrowed in self.borrowed.iter().filter(|borrowed| borrowed.window.abandon_use()) {
-            transport.notify(borrowed.peer);
-        }
-    }
-
     /// Begins to use the borrowed fields: their owners, if they stop, wait for us.
     fn begin_use(&self) -> Result<(), TransportError> {
         let closed = self.borrowed.iter().find(|borrowed| !borrowed.window.begin_use());
@@ -415,7 +339,7 @@ impl<D: Device> StreamWindows<D> {
         Ok(())
     }
 
-    fn all(&self) -> impl Iterator<Item = &StreamWindow> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &StreamWindow> {
         self.lent.iter().chain(&self.borrowed)
     }
 

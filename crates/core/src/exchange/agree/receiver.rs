@@ -1,0 +1,159 @@
+//! The receiver's side of the negotiation with one neighbour: it chooses the way of each field that it is offered.
+
+use std::sync::Arc;
+
+use super::negotiate::Asked;
+use crate::exchange::cells::packed::{MessageSet, targets};
+use crate::exchange::options::{CopiedBy, DataPath, Way};
+use crate::exchange::ways::fields::PartFields;
+use crate::exchange::ways::memory::mapping::{MappedField, window_on};
+use crate::exchange::ways::memory::segment::Segment;
+use crate::exchange::ways::offer::{Acceptance, AnsweredCopies, AnsweredWord, Offer};
+use crate::pattern::Pattern;
+use crate::transport::{TransportError, Window};
+
+/// The cells that come from one neighbour, as it offers them.
+#[derive(Clone, Copy)]
+struct Offered<'a> {
+    pattern: &'a Pattern,
+    peer: usize,
+    offer: &'a Offer,
+}
+
+impl PartFields {
+    /// Chooses the way of each field of an offer, and allocates the memory that it needs.
+    pub(super) fn accept(
+        &self,
+        pattern: &Pattern,
+        peer: usize,
+        [tag, halo_tag]: [u32; 2],
+        &Asked { path, copied_by, chunk }: &Asked,
+        offer: &Offer,
+    ) -> Result<Acceptance, TransportError> {
+        let offered = Offered { pattern, peer, offer };
+        let transport = pattern.comm().transport();
+        let published = transport.attach(peer, tag)?.filter(|window| self.reaches_all(window));
+        let near = transport.is_near(peer);
+        let mapped =
+            if near { self.map_fields(offered)? } else { self.fields.iter().map(|_| None).collect() };
+        let reachable: Vec<bool> = mapped.iter().map(Option::is_some).collect();
+        let choose = |near: bool| self.choose(path, offer, published.is_some(), near, &reachable);
+        let mut accepted = Acceptance::new(choose(near));
+        let between_processes = published.is_none() && accepted.takes(Way::Direct);
+        if between_processes || accepted.takes(Way::Shared) {
+            let mapped = between_processes.then(|| mapped.into_iter().flatten().collect());
+            if !self.share(&mut accepted, offered, copied_by, mapped) {
+                accepted.answer.ways = choose(false);
+            }
+        }
+        if let Some(window) = published.filter(|_| accepted.takes(Way::Direct)) {
+            self.borrow_published(&mut accepted, offered, halo_tag, copied_by, window)?;
+        }
+        self.choose_pieces(pattern, peer, offer, &mut accepted.answer.ways);
+        accepted.chunks = self.set_chunks(pattern, peer, chunk, offer, &mut accepted.answer.ways);
+        Ok(accepted)
+    }
+
+    /// Maps the fields for which the neighbour, another process of this node, offers a handle; `None` for the others, and
+    /// for those that cannot be reached.
+    fn map_fields(&self, offered: Offered<'_>) -> Result<Vec<Option<MappedField>>, TransportError> {
+        let Offered { pattern, peer, offer } = offered;
+        let fields = self.fields.iter().zip(&offer.fields).enumerate();
+        let mapped = fields.map(|(position, ((_, field), offered))| {
+            match offered.handle.as_ref().filter(|_| field.storage.is_some()) {
+                Some(handle) => self.map_field(pattern, peer, position, handle),
+                None => Ok(None),
+            }
+        });
+        mapped.collect()
+    }
+
+    /// The way of each field. `published`: the neighbour, in this process, has a window that this rank reaches; `near`: it
+    /// is on this node, and its fields are `reachable`.
+    fn choose(
+        &self,
+        path: DataPath,
+        offer: &Offer,
+        published: bool,
+        near: bool,
+        reachable: &[bool],
+    ) -> Vec<Way> {
+        let packs = near && offer.packs && self.device.info().runs_on_host();
+        let fields = self.fields.iter().zip(&offer.fields).zip(reachable);
+        // Not direct to borrowed memory: only `start` and `finish` may touch it, which may come late, and the neighbour
+        // would have to wait for them until its field is free.
+        let ways = fields.map(|(((_, field), offered), reachable)| {
+            let same_process = field.storage.is_some() && offered.published && published;
+            path.choose(same_process || near && *reachable, packs, &offered.load)
+        });
+        ways.collect()
+    }
+
+    /// Shares memory with the neighbour, another process of this node: for messages, and for the windows on fields, if
+    /// there are `mapped` ones. Returns `false` if there is no memory to share.
+    fn share(
+        &self,
+        accepted: &mut Acceptance,
+        offered: Offered<'_>,
+        copied_by: CopiedBy,
+        mapped: Option<Vec<MappedField>>,
+    ) -> bool {
+        let Offered { pattern, peer, offer } = offered;
+        let Acceptance { answer, windows, names, .. } = accepted;
+        let bytes = |way: Way| {
+            let order = |position: usize| offer.fields[position].order;
+            MessageSet::of_way(peer, (&answer.ways, way), &self.fields, order, targets(pattern, peer)).bytes
+        };
+        let may_keep = mapped.is_some() && offer.packs;
+        let kept = if may_keep { Segment::kept_room(bytes(Way::Direct)) } else { 0 };
+        let Some(lease) = pattern.comm().transport().share(Segment::bytes_for(bytes(Way::Shared), kept))
+        else {
+            return false;
+        };
+        let segment = Segment::new(lease.memory, kept);
+        windows.messages = segment.messages().filter(|_| answer.ways.contains(&Way::Shared));
+        if let Some(mapped) = mapped {
+            let name;
+            (answer.word, windows.word, name) = self.accept_word(pattern, offer);
+            names.extend(name);
+            if windows.word.is_some()
+                && self.prefers_sender(copied_by, None)
+                && let Some((window, handles)) = self.export_halos(pattern, peer, &answer.ways, &segment)
+            {
+                (windows.halos, answer.copied) = (Some(window), AnsweredCopies::ToExported(handles));
+            } else {
+                windows.direct = window_on(&segment, mapped);
+                windows.kept = segment.kept();
+            }
+        }
+        answer.token = Some(lease.token);
+        names.push(lease.name);
+        true
+    }
+
+    /// Borrows fields that the neighbour, in this process, has published in `window`; or lends it the halos, if it is to
+    /// copy.
+    fn borrow_published(
+        &self,
+        accepted: &mut Acceptance,
+        offered: Offered<'_>,
+        halo_tag: u32,
+        copied_by: CopiedBy,
+        window: Arc<Window>,
+    ) -> Result<(), TransportError> {
+        let Acceptance { answer, windows, .. } = accepted;
+        windows.word = self.published_word(&window);
+        if windows.word.is_some() {
+            answer.word = AnsweredWord::Published;
+            if self.prefers_sender(copied_by, Some(&window))
+                && let Some((halos, word)) = self.publish_halos(offered.pattern, offered.peer, halo_tag)?
+            {
+                (windows.halos, windows.word) = (Some(halos), Some(word));
+                answer.copied = AnsweredCopies::ToPublished;
+                return Ok(());
+            }
+        }
+        windows.direct = Some(window);
+        Ok(())
+    }
+}
