@@ -24,7 +24,7 @@ use crate::exchange::work::buffers::Staging;
 use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
 use crate::exchange::work::device_user::DeviceUser;
 use crate::exchange::work::mark::Marks;
-use crate::exchange::work::part::Part;
+use crate::exchange::work::part::{HostWay, Part};
 use crate::exchange::work::streams::OwnStreams;
 use crate::exchange::work::trace::{ExchangeTrace, PartTrace};
 use crate::field::BoundField;
@@ -127,8 +127,11 @@ fn build<D: Device>(
     let bound = BoundCopies::bind(device, fields, pattern, (ways, sets, &staging), &mut marks, &trace)?;
     let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
     if !device.info().asynchronous {
-        let (ways, stream) = (bound.open(device, fields, &channels, &trace)?, streams.now().clone());
-        return Ok(Box::new(HostPart::new(device.clone(), stream, ways, traffic, trace)));
+        let Ways { messages, windows, own_cells, .. } = bound.open(device, fields, &channels, &trace)?;
+        // Messages first: shared messages are packed with them, before their windows are opened.
+        let ways: Vec<Box<dyn HostWay<D>>> = vec![Box::new(messages), Box::new(windows)];
+        let (device, stream) = (device.clone(), streams.now().clone());
+        return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
     }
     streams.drop_immediate_if_slower(device, bound.largest, if comm.has_threads() { comm.size() } else { 1 });
     // Before channels are open: if these fail, there is nothing to close.

@@ -1,16 +1,14 @@
 //! The part of an exchange whose fields are on a device that has done its work when a call returns: the CPU.
 //!
-//! `start` posts the receives, packs and sends the messages, opens the windows for neighbours, and copies the cells that the
-//! rank sends to itself. With one thread, each message is sent before the next one is packed. `poll` copies from the windows
-//! that neighbours have opened, and unpacks each message that has arrived. Nothing here waits for a device.
+//! It has a list of ways, such as messages and windows. `start` posts the receives, packs and sends the messages, opens the
+//! windows for neighbours, and copies the cells that the rank sends to itself. With one thread, each message is sent before
+//! the next one is packed. `poll` copies from the windows that neighbours have opened, and unpacks each message that has
+//! arrived. Nothing here waits for a device.
 
-use super::stream::Ways;
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
-use crate::exchange::ways::memory::windows::Windows;
-use crate::exchange::ways::messages::run::Messages;
 use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::part::{Part, PartState, each_once};
+use crate::exchange::work::part::{HostWay, Part, PartState, each_once};
 use crate::exchange::work::trace::PartTrace;
 use crate::transport::Transport;
 
@@ -18,8 +16,7 @@ use crate::transport::Transport;
 pub(crate) struct HostPart<D: Device> {
     device: D,
     stream: D::Stream,
-    messages: Messages<D>,
-    windows: Windows<D>,
+    ways: Vec<Box<dyn HostWay<D>>>,
     /// The copies of cells that the rank sends to itself.
     own_cells: CopyList<D>,
     /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
@@ -32,17 +29,16 @@ pub(crate) struct HostPart<D: Device> {
 }
 
 impl<D: Device> HostPart<D> {
-    /// Of the `ways`, only those exist that such a device has.
+    /// The `ways` are started in this order.
     pub(crate) fn new(
         device: D,
         stream: D::Stream,
-        ways: Ways<D>,
+        (ways, own_cells): (Vec<Box<dyn HostWay<D>>>, CopyList<D>),
         traffic: Traffic,
         trace: PartTrace<D>,
     ) -> HostPart<D> {
-        let Ways { messages, windows, own_cells, .. } = ways;
         let (bases, round, state) = (Vec::new(), 0, PartState::Idle);
-        HostPart { device, stream, messages, windows, own_cells, bases, traffic, round, state, trace }
+        HostPart { device, stream, ways, own_cells, bases, traffic, round, state, trace }
     }
 }
 
@@ -72,25 +68,19 @@ impl<D: Device> Part for HostPart<D> {
         _schedule: &Schedule<'_>,
         _watched: bool,
     ) -> Result<(), ExchangeError> {
-        self.messages.begin();
-        self.windows.begin();
         self.round ^= 1;
-        // SAFETY: the last exchange was unpacked, and the work before is done, since the device is synchronous; halo cells
-        // are in flight, and the exchange fills each of them once.
-        unsafe { self.messages.receive(transport)? };
-        // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
-        // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange has
-        // completed.
-        unsafe { self.messages.pack(&lane!(self), None, self.round, transport)? };
-        // Neighbours can begin while we copy our own cells.
-        // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from
-        // fields while these are in flight.
-        unsafe { self.messages.send_group(transport)? };
-        self.windows.open(self.round, transport)?;
-        self.messages.trace_receives();
+        let lane = lane!(self);
+        for way in &mut self.ways {
+            way.begin();
+            // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
+            // them is in flight, so nobody else touches the fields; the work before is done, since the device is
+            // synchronous, and the last exchange has ended.
+            unsafe { way.start(&lane, self.round, transport)? };
+        }
         self.state = PartState::Travelling;
-        // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        unsafe { self.own_cells.run(&lane!(self))? };
+        // Neighbours have begun by now.
+        // SAFETY: as above; the copies go from owned cells to halo cells, which do not overlap.
+        unsafe { self.own_cells.run(&lane)? };
         Ok(())
     }
 
@@ -99,10 +89,12 @@ impl<D: Device> Part for HostPart<D> {
             return Ok(true);
         }
         let lane = lane!(self);
-        let mut complete = self.windows.advance(&lane, self.round, transport, finishing)?;
-        // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and if their
-        // memory is borrowed, it is borrowed exclusively.
-        complete &= unsafe { self.messages.advance(&lane, transport, finishing)? };
+        let mut complete = true;
+        // Windows first: a neighbour may wait until its field is copied.
+        for way in self.ways.iter_mut().rev() {
+            // SAFETY: as in `start`; if the memory of halo cells is borrowed, it is borrowed exclusively.
+            complete &= unsafe { way.advance(&lane, self.round, transport, finishing)? };
+        }
         if complete {
             self.state = PartState::Arrived;
         }
@@ -111,11 +103,10 @@ impl<D: Device> Part for HostPart<D> {
 
     fn finish(&mut self, transport: &dyn Transport, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         let lane = lane!(self);
-        // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange.
-        unsafe { self.messages.unpack(&lane)? };
-        // SAFETY: as above.
-        unsafe { self.messages.unpack_rest(&lane)? };
-        self.windows.finish(&lane, self.round, transport)?;
+        for way in &mut self.ways {
+            // SAFETY: as in `start`.
+            unsafe { way.finish(&lane, self.round, transport)? };
+        }
         self.state = PartState::Idle;
         Ok(())
     }
@@ -126,16 +117,14 @@ impl<D: Device> Part for HostPart<D> {
     }
 
     fn missing(&self) -> Vec<(usize, String)> {
-        each_once(self.messages.missing().chain(self.windows.missing()))
+        each_once(self.ways.iter().flat_map(|way| way.missing()))
     }
 
     fn abandon(&mut self, transport: &dyn Transport) -> bool {
         if self.state != PartState::Abandoned {
             self.state = PartState::Abandoned;
-            self.messages.fail();
-            self.windows.fail();
-            self.windows.close(transport);
-            self.messages.close(transport);
+            self.ways.iter_mut().for_each(|way| way.fail());
+            self.ways.iter_mut().rev().for_each(|way| way.close(transport));
         }
         true
     }

@@ -18,7 +18,8 @@
 //! In each phase the thread is [attached](crate::device::Device::attach) to the device, also for the transport, which may move memory of
 //! the device. Code of the caller runs in none of them.
 
-use crate::device::{Attached, DeviceError, DeviceId, Pointer};
+use super::copy_list::Lane;
+use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -80,6 +81,55 @@ pub(crate) trait Part: Send {
     /// transport may still be using stay marked as in flight. Returns `false` if a neighbour in another process, which
     /// does not answer, may still write into the fields.
     fn abandon(&mut self, transport: &dyn Transport) -> bool;
+}
+
+/// One way of moving cells on a device that has done its work when a call returns, bound: its work in each phase.
+///
+/// # Safety of the unsafe calls
+/// From `start` until the exchange has ended, nobody but the ways of the part touches the halo cells, and nobody writes the
+/// cells that are sent. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in
+/// `finish`.
+pub(crate) trait HostWay<D: Device>: Send {
+    /// Begins an exchange. The last one has ended.
+    fn begin(&mut self);
+    /// Packs and sends, or lends: afterwards neighbours can go on without this rank.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn start(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError>;
+    /// Makes progress; returns `true` once `finish` would not wait for a neighbour. `finishing`: the caller waits in
+    /// `finish`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn advance(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError>;
+    /// Puts the rest into the halos. `advance` has returned `true`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn finish(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError>;
+    /// The neighbours that are missing: the rank of each, and in words what is missing of it.
+    fn missing(&self) -> Vec<(usize, String)>;
+    /// Ends the spans in the time line as failed.
+    fn fail(&mut self);
+    /// Closes the channels for good: afterwards neighbours do not touch the fields.
+    fn close(&mut self, transport: &dyn Transport);
 }
 
 /// The state of a part.

@@ -7,6 +7,7 @@ use super::lent_window::LentWindow;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
 use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::part::HostWay;
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{Lent, Transport, TransportError, Window};
 
@@ -115,6 +116,52 @@ impl<D: Device> Windows<D> {
     pub(crate) fn close(&self, transport: &dyn Transport) {
         self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
         self.lent.iter().for_each(|lent| lent.close(transport));
+    }
+}
+
+impl<D: Device> HostWay<D> for Windows<D> {
+    fn begin(&mut self) {
+        Windows::begin(self);
+    }
+
+    unsafe fn start(
+        &mut self,
+        _lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        self.open(round, transport)
+    }
+
+    unsafe fn advance(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        Windows::advance(self, lane, round, transport, finishing)
+    }
+
+    unsafe fn finish(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        Windows::finish(self, lane, round, transport)
+    }
+
+    fn missing(&self) -> Vec<(usize, String)> {
+        Windows::missing(self).collect()
+    }
+
+    fn fail(&mut self) {
+        Windows::fail(self);
+    }
+
+    fn close(&mut self, transport: &dyn Transport) {
+        Windows::close(self, transport);
     }
 }
 

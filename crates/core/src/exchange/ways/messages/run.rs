@@ -21,6 +21,7 @@ use crate::exchange::options::ExchangeError;
 use crate::exchange::work::buffers::Buffers;
 use crate::exchange::work::copy_list::{CopyList, Lane};
 use crate::exchange::work::mark::Mark;
+use crate::exchange::work::part::HostWay;
 use crate::exchange::work::streams::MoveStream;
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -262,6 +263,63 @@ impl AbandonedMemory {
 impl Drop for AbandonedMemory {
     fn drop(&mut self) {
         self.fields.iter().for_each(|storage| storage.release());
+    }
+}
+
+impl<D: Device> HostWay<D> for Messages<D> {
+    fn begin(&mut self) {
+        Messages::begin(self);
+    }
+
+    unsafe fn start(
+        &mut self,
+        lane: &Lane<'_, D>,
+        round: usize,
+        transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        // SAFETY: the last exchange was unpacked; the exchange fills each halo cell once. The caller guarantees the rest.
+        unsafe { self.receive(transport)? };
+        // SAFETY: the send buffers are free since the last exchange has completed. The caller guarantees the rest.
+        unsafe { self.pack(lane, None, round, transport)? };
+        // SAFETY: packing is done, since the device is synchronous; nobody writes the buffer before the next start.
+        unsafe { self.send_group(transport)? };
+        self.trace_receives();
+        Ok(())
+    }
+
+    unsafe fn advance(
+        &mut self,
+        lane: &Lane<'_, D>,
+        _round: usize,
+        transport: &dyn Transport,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        // SAFETY: nobody writes the buffers before the next start; the caller guarantees the rest.
+        unsafe { Messages::advance(self, lane, transport, finishing) }
+    }
+
+    unsafe fn finish(
+        &mut self,
+        lane: &Lane<'_, D>,
+        _round: usize,
+        _transport: &dyn Transport,
+    ) -> Result<(), ExchangeError> {
+        // SAFETY: all messages have arrived; the caller guarantees the rest.
+        unsafe { self.unpack(lane)? };
+        // SAFETY: as above.
+        unsafe { self.unpack_rest(lane) }
+    }
+
+    fn missing(&self) -> Vec<(usize, String)> {
+        Messages::missing(self).collect()
+    }
+
+    fn fail(&mut self) {
+        Messages::fail(self);
+    }
+
+    fn close(&mut self, transport: &dyn Transport) {
+        Messages::close(self, transport);
     }
 }
 
