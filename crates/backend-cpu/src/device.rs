@@ -1,19 +1,16 @@
 //! The device.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{
-    BoxCopy, Capabilities, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
+    Capabilities, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
 };
 use rayon::prelude::*;
 
 use crate::buffer::CpuBuffer;
-use crate::copies::boxes::run_box;
 use crate::copies::list::CpuCopies;
-use crate::copies::stores::Plain;
 use crate::default_threads::default_threads;
 use crate::kernels::{CpuKernel, CpuLaunch};
 
@@ -100,8 +97,6 @@ impl CpuDevice {
             stream_priorities: false,
             shared_queues: false,
             capabilities: Capabilities {
-                all_streams: true,
-                host_calls: true,
                 pinned_memory: true,
                 shared_memory: true,
                 ..Capabilities::default()
@@ -209,12 +204,6 @@ unsafe impl Device for CpuDevice {
         Ok(end.saturating_duration_since(begin))
     }
 
-    fn call_host(&self, _stream: &CpuStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-        // As on devices whose driver calls the function, a panic ends here; the hook has reported it.
-        let _ = catch_unwind(AssertUnwindSafe(function));
-        Ok(())
-    }
-
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<CpuBuffer, DeviceError> {
         CpuBuffer::new(bytes, kind, ID)
     }
@@ -228,12 +217,6 @@ unsafe impl Device for CpuDevice {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller promised both ranges, and that they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), bytes) };
-        Ok(())
-    }
-
-    unsafe fn copy_box(&self, copy: &BoxCopy, _stream: &CpuStream) -> Result<(), DeviceError> {
-        // SAFETY: the caller promised the box on both sides, and that nobody else accesses it meanwhile.
-        unsafe { run_box::<Plain>(copy, (copy.source(), copy.target())) };
         Ok(())
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, BoxCopy, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
-    StreamMessagesOffer, WordOperation,
+    Attached, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, KernelArgument, KernelSource,
+    LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
+    StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation,
 };
 
 use crate::driver::context::call;
@@ -19,17 +19,13 @@ use crate::memory::registered::RegisteredMemory;
 use crate::nccl::messages::{CudaMessages, token};
 use crate::nccl::offer::offer;
 use crate::opened::Opened;
-use crate::program::built_in::BuiltIn;
 use crate::program::loaded::Program;
 use crate::streams::event::{self, CudaEvent};
 use crate::streams::gate::gate;
 use crate::streams::stream::CudaStream;
 use crate::streams::word_operations::put_words;
-use crate::work::copies::{CudaCopies, address, copy, copy_box};
+use crate::work::copies::{CudaCopies, address, copy};
 use crate::work::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
-
-/// Messages in streams, as named in errors.
-const MESSAGES: &str = "messages in streams, as this system is not Linux, or CUDA_LAUNCH_BLOCKING is set";
 
 /// An NVIDIA GPU.
 ///
@@ -98,11 +94,6 @@ impl CudaDevice {
         CudaKernel::new(&self.opened, Arc::new(program), source)
     }
 
-    /// An error unless the device offers something.
-    fn offers(&self, offered: bool, what: &'static str) -> Result<(), DeviceError> {
-        if offered { Ok(()) } else { Err(DeviceError::Unsupported { what, device: self.id() }) }
-    }
-
     /// Fills memory where the driver cannot: its own fills are limited in the size and the alignment of the element.
     ///
     /// # Safety
@@ -119,7 +110,7 @@ impl CudaDevice {
         let mut bytes = [0; 16];
         bytes[..element.len()].copy_from_slice(element);
         let bits = u128::from_le_bytes(bytes);
-        let function = self.opened.built_in(BuiltIn::Fill, &stream.stream)?;
+        let function = self.opened.fill_kernel(&stream.stream)?;
         let numbers = [bits as u64, (bits >> 64) as u64, element.len() as u64, count as u64];
         let arguments = Arguments::new([address(target)].into_iter().chain(numbers).collect());
         let grid = Grid { groups: [count.div_ceil(GROUP_THREADS), 1, 1], threads: [GROUP_THREADS, 1, 1] };
@@ -198,28 +189,12 @@ unsafe impl Device for CudaDevice {
         event::elapsed(begin, end)
     }
 
-    fn gate(&self, stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
-        self.offers(
-            self.info().capabilities.gates,
-            "gates, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words",
-        )?;
-        gate(stream)
-    }
-
     fn defer_frees(&self) {
         self.opened.context.frees.defer();
     }
 
     fn resume_frees(&self) {
         self.opened.context.frees.resume();
-    }
-
-    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
-        self.opened.offers.remote_writes.flush(&self.opened.context)
-    }
-
-    fn call_host(&self, stream: &CudaStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-        event::call_host(stream, function)
     }
 
     fn check_not_captured(&self, stream: &CudaStream) -> Result<(), DeviceError> {
@@ -230,74 +205,8 @@ unsafe impl Device for CudaDevice {
         Ok(CudaBuffer::new(&self.opened, Allocation::new(&self.opened, bytes, kind)?))
     }
 
-    fn allocate_exportable(&self, bytes: usize) -> Result<CudaBuffer, DeviceError> {
-        Ok(CudaBuffer::new(&self.opened, Allocation::exportable(&self.opened, bytes)?))
-    }
-
-    fn allocate_on(&self, bytes: usize, stream: &CudaStream) -> Result<CudaBuffer, DeviceError> {
-        let memory = Allocation::on(&stream.opened, &stream.stream, bytes)?;
-        Ok(CudaBuffer::new(&stream.opened, memory))
-    }
-
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
         self.opened.peers.reach(&self.opened.context, other)
-    }
-
-    unsafe fn register_words(
-        &self,
-        memory: Pointer,
-        bytes: usize,
-        owner: Arc<dyn Any + Send + Sync>,
-    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
-        self.offers(self.info().capabilities.stream_words, "words in memory of the host")?;
-        // SAFETY: the caller's promise.
-        Ok(Box::new(unsafe { RegisteredMemory::new(&self.opened, memory, bytes, owner) }?))
-    }
-
-    unsafe fn put_words(&self, operations: &[WordOperation], stream: &CudaStream) -> Result<(), DeviceError> {
-        self.offers(self.info().capabilities.stream_words, "words in streams")?;
-        // SAFETY: the caller's promise.
-        unsafe { put_words(operations, stream) }
-    }
-
-    unsafe fn run_copies_unless(
-        &self,
-        stop: Pointer,
-        copies: &CudaCopies,
-        bases: &[Pointer],
-        stream: &CudaStream,
-    ) -> Result<(), DeviceError> {
-        self.offers(self.info().capabilities.stream_words, "copies that a word stops")?;
-        // SAFETY: the caller's promise.
-        unsafe { copies.run(Some(stop), bases, stream) }
-    }
-
-    fn export(&self, buffer: &CudaBuffer) -> Result<Vec<u8>, DeviceError> {
-        buffer.memory.export()
-    }
-
-    unsafe fn import(&self, token: &[u8]) -> Result<CudaBuffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        let memory = unsafe { Allocation::import(&self.opened, token) }?;
-        Ok(CudaBuffer::new(&self.opened, memory))
-    }
-
-    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
-        self.offers(self.info().capabilities.stream_messages, MESSAGES)?;
-        offer(&self.opened)
-    }
-
-    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
-        self.offers(self.info().capabilities.stream_messages, MESSAGES)?;
-        token(&self.opened)
-    }
-
-    fn join_stream_messages(
-        &self,
-        group: &StreamGroup<'_>,
-    ) -> Result<Box<dyn StreamMessages<CudaStream>>, DeviceError> {
-        self.offers(self.info().capabilities.stream_messages, MESSAGES)?;
-        Ok(Box::new(CudaMessages::join(&self.opened, group)?))
     }
 
     unsafe fn copy(
@@ -309,11 +218,6 @@ unsafe impl Device for CudaDevice {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { copy(stream, (source, target), bytes) }
-    }
-
-    unsafe fn copy_box(&self, copy: &BoxCopy, stream: &CudaStream) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { copy_box(copy, stream) }
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &CudaStream) -> Result<(), DeviceError> {
@@ -417,5 +321,92 @@ unsafe impl Device for CudaDevice {
     unsafe fn launch(&self, launch: &CudaLaunch, stream: &CudaStream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { launch.run(stream) }
+    }
+
+    fn gates(&self) -> Option<&dyn Gates<CudaStream>> {
+        self.info().capabilities.gates.then_some(self as _)
+    }
+
+    fn stream_words(&self) -> Option<&dyn StreamWords<CudaStream, CudaCopies>> {
+        self.info().capabilities.stream_words.then_some(self as _)
+    }
+
+    fn memory_export(&self) -> Option<&dyn MemoryExport<CudaBuffer>> {
+        self.info().capabilities.memory_export.then_some(self as _)
+    }
+
+    fn stream_messaging(&self) -> Option<&dyn StreamMessaging<CudaStream>> {
+        self.info().capabilities.stream_messages.then_some(self as _)
+    }
+}
+
+impl Gates<CudaStream> for CudaDevice {
+    fn gate(&self, stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        gate(stream)
+    }
+
+    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
+        self.opened.offers.remote_writes.flush(&self.opened.context)
+    }
+}
+
+impl StreamWords<CudaStream, CudaCopies> for CudaDevice {
+    unsafe fn register_words(
+        &self,
+        memory: Pointer,
+        bytes: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
+        // SAFETY: the caller's promise.
+        Ok(Box::new(unsafe { RegisteredMemory::new(&self.opened, memory, bytes, owner) }?))
+    }
+
+    unsafe fn put_words(&self, operations: &[WordOperation], stream: &CudaStream) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { put_words(operations, stream) }
+    }
+
+    unsafe fn run_copies_unless(
+        &self,
+        stop: Pointer,
+        copies: &CudaCopies,
+        bases: &[Pointer],
+        stream: &CudaStream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { copies.run(Some(stop), bases, stream) }
+    }
+}
+
+impl MemoryExport<CudaBuffer> for CudaDevice {
+    fn allocate_exportable(&self, bytes: usize) -> Result<CudaBuffer, DeviceError> {
+        Ok(CudaBuffer::new(&self.opened, Allocation::exportable(&self.opened, bytes)?))
+    }
+
+    fn export(&self, buffer: &CudaBuffer) -> Result<Vec<u8>, DeviceError> {
+        buffer.memory.export()
+    }
+
+    unsafe fn import(&self, token: &[u8]) -> Result<CudaBuffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { Allocation::import(&self.opened, token) }?;
+        Ok(CudaBuffer::new(&self.opened, memory))
+    }
+}
+
+impl StreamMessaging<CudaStream> for CudaDevice {
+    fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
+        offer(&self.opened)
+    }
+
+    fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
+        token(&self.opened)
+    }
+
+    fn join_stream_messages(
+        &self,
+        group: &StreamGroup<'_>,
+    ) -> Result<Box<dyn StreamMessages<CudaStream>>, DeviceError> {
+        Ok(Box::new(CudaMessages::join(&self.opened, group)?))
     }
 }

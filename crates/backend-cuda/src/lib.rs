@@ -14,12 +14,12 @@
 //! - The default stream of a thread (handle 2) is that of the thread that makes a call: a program that borrows it uses it
 //!   in one thread alone.
 //! - Memory is allocated by `cuMemAlloc` (device), `cuMemHostAlloc` (pinned) and `cuMemAllocManaged` (shared, if the
-//!   host may use it while the device computes), and in stream order from the device's default pool ([`allocate_on`]).
-//!   Memory of other devices in this process is reached if the driver offers it (peer access).
+//!   host may use it while the device computes). Memory of other devices in this process is reached if the driver offers
+//!   it (peer access).
 //! - Memory for other processes of the node ([`allocate_exportable`]) is from `cuMemCreate`, exported by a fabric
 //!   handle or a file descriptor, the first of them that the driver offers; without these, from `cuMemAlloc`, exported
-//!   by CUDA's IPC, as is all device memory that was not allocated in a stream. The variable `HALOPORT_CUDA_SHARE`
-//!   (`fabric`, `fd`, `ipc`) excludes the ways before it.
+//!   by CUDA's IPC, as is all other device memory. The variable `HALOPORT_CUDA_SHARE` (`fabric`, `fd`, `ipc`) excludes
+//!   the ways before it.
 //! - Arrays of other programs are fields as they are ([`CudaDevice::field_in_arrays`]): the driver says by the address
 //!   which device holds them ([`CudaDevice::of_array`]), in which context, and how far they reach.
 //! - Kernels are compiled for the device's own compute capability and stored in the kernel cache of the process. If the
@@ -32,9 +32,8 @@
 //!   enum.
 //!
 //! [`default_stream`]: haloport_core::device::Device::default_stream
-//! [`offer_stream_messages`]: haloport_core::device::Device::offer_stream_messages
-//! [`allocate_on`]: haloport_core::device::Device::allocate_on
-//! [`allocate_exportable`]: haloport_core::device::Device::allocate_exportable
+//! [`offer_stream_messages`]: haloport_core::device::StreamMessaging::offer_stream_messages
+//! [`allocate_exportable`]: haloport_core::device::MemoryExport::allocate_exportable
 
 #![warn(missing_docs)]
 

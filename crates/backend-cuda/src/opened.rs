@@ -11,13 +11,13 @@ use crate::driver::raw_stream::RawStream;
 use crate::driver::select::Candidate;
 use crate::memory::peers::Peers;
 use crate::memory::words::WordPool;
-use crate::program::built_in::{BuiltIn, BuiltIns};
+use crate::program::fill_kernel::FillKernel;
 use crate::program::loaded::Function;
 use crate::program::portable::Programs;
 
 /// A device that is open, with what is made once for all its handles. It stays open as long as one of them lives.
 pub(crate) struct Opened {
-    built_ins: BuiltIns,
+    fill_kernel: FillKernel,
     pub(crate) programs: Programs,
     pub(crate) words: WordPool,
     pub(crate) peers: Peers,
@@ -42,7 +42,7 @@ impl Opened {
             (of.gates, of.stream_words) = (false, false);
         }
         let opened = Arc::new(Opened {
-            built_ins: BuiltIns::default(),
+            fill_kernel: FillKernel::default(),
             programs: Programs::default(),
             words,
             peers: Peers::default(),
@@ -55,12 +55,12 @@ impl Opened {
     /// Makes what later calls need, so that none of them allocates or loads while a gate is closed.
     pub(crate) fn prepare(&self) -> Result<(), DeviceError> {
         self.words.prepare(&self.device)?;
-        self.built_ins.prepare(&self.programs, &self.device)
+        self.fill_kernel.prepare(&self.programs, &self.device)
     }
 
-    /// Returns a kernel of the backend itself, for work in `stream`.
-    pub(crate) fn built_in(&self, kernel: BuiltIn, stream: &RawStream) -> Result<&Function, DeviceError> {
-        self.built_ins.of(kernel, &self.programs, &self.device, stream)
+    /// Returns the kernel `fill`, for work in `stream`.
+    pub(crate) fn fill_kernel(&self, stream: &RawStream) -> Result<&Function, DeviceError> {
+        self.fill_kernel.get(&self.programs, &self.device, stream)
     }
 }
 

@@ -47,8 +47,7 @@ fn main() {
         }
     }
     let queued = device.create_stream(Priority::High).unwrap();
-    let has_immediate = device.info().capabilities.immediate_streams;
-    let immediate = has_immediate.then(|| device.create_immediate_stream().unwrap());
+    let immediate = device.immediate_streams().map(|it| it.create_immediate_stream().unwrap());
     let streams = immediate.iter().map(|stream| (stream, "immediate")).chain([(&queued, "queued")]);
     for (stream, kind) in streams {
         for halo in [1, 3] {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
 use crate::opencl::opened::Opened;
-use crate::opencl::queue::Marker;
 #[cfg(target_os = "linux")]
 use crate::opencl::select::Kind;
 use crate::stream::SyclStream;
@@ -20,8 +19,6 @@ pub struct SyclBuffer {
     memory: *mut c_void,
     bytes: usize,
     kind: MemoryKind,
-    /// The point at which the memory is zeroed, if that is done in the order of a stream.
-    zeroed: Option<Marker>,
 }
 
 // SAFETY: the buffer owns its memory and shows nothing but its address; see `Pointer`.
@@ -52,22 +49,6 @@ impl SyclBuffer {
         Ok(buffer)
     }
 
-    /// Allocates device memory that is zeroed in the order of `stream`.
-    pub(crate) fn on(stream: &SyclStream, bytes: usize) -> Result<SyclBuffer, DeviceError> {
-        let mut buffer = SyclBuffer::uninitialised(&stream.opened, bytes, MemoryKind::Device)?;
-        buffer.zero(stream)?;
-        buffer.zeroed = match stream.marker() {
-            Ok(marker) => Some(marker),
-            Err(error) => {
-                // Without a marker, wait for the stream: the fill must be complete before the memory is freed.
-                stream.finish()?;
-                return Err(error);
-            }
-        };
-        stream.flush()?;
-        Ok(buffer)
-    }
-
     fn uninitialised(
         opened: &Arc<Opened>,
         bytes: usize,
@@ -92,7 +73,7 @@ impl SyclBuffer {
         if opened.kind == Kind::Cpu {
             ask_for_large_pages(memory, bytes);
         }
-        Ok(SyclBuffer { opened: Arc::clone(opened), memory, bytes, kind, zeroed: None })
+        Ok(SyclBuffer { opened: Arc::clone(opened), memory, bytes, kind })
     }
 
     fn zero(&self, stream: &SyclStream) -> Result<(), DeviceError> {
@@ -101,8 +82,7 @@ impl SyclBuffer {
         }
         let Opened { unified, library, .. } = &*self.opened;
         stream.put("filling fresh memory with zeros", |queue| {
-            // SAFETY: the memory has that length, and nobody else has it; the buffer lives until the fill is complete,
-            // for which `new` waits, and `drop` after `on`.
+            // SAFETY: the memory has that length, and nobody else has it; `new` waits until the fill is complete.
             unsafe { unified.fill(library, queue, self.pointer(), &[0], self.bytes) }
         })
     }
@@ -124,9 +104,6 @@ fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
 
 impl Drop for SyclBuffer {
     fn drop(&mut self) {
-        if let Some(zeroed) = &self.zeroed {
-            let _ = zeroed.wait();
-        }
         if !self.memory.is_null() {
             // SAFETY: it came from `allocate`; callers that enqueued work on the memory promised that the buffer
             // outlives it.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
-    BoxCopy, CopyItem, Device, DeviceError, DeviceInfo, KernelArgument, KernelSource, LaunchConfig,
-    MemoryKind, NextReader, Pointer, Priority,
+    CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams, KernelArgument, KernelSource,
+    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
 use crate::buffer::SyclBuffer;
 use crate::event::{self, SyclEvent};
-use crate::kernel::copies::{Division, SyclCopies, address, copy, copy_box};
+use crate::kernel::copies::{Division, SyclCopies, address, copy};
 use crate::kernel::launch::{NdRange, SyclKernel, SyclLaunch, enqueue, set_address, set_value};
 use crate::kernel::program;
 use crate::opencl::opened::{Opened, info_of};
@@ -144,15 +144,6 @@ unsafe impl Device for SyclDevice {
         Ok(SyclStream::with_queue(&self.opened, queue))
     }
 
-    fn create_immediate_stream(&self) -> Result<SyclStream, DeviceError> {
-        let Opened { context, device, info, .. } = &*self.opened;
-        if !info.capabilities.immediate_streams {
-            return Err(DeviceError::Unsupported { what: "immediate streams", device: info.id });
-        }
-        let queue = WorkQueue::immediate(context, *device, info.id)?;
-        Ok(SyclStream::with_queue(&self.opened, queue))
-    }
-
     unsafe fn borrow_stream(&self, handle: usize) -> Result<SyclStream, DeviceError> {
         match handle {
             0 => Ok(self.default_stream()),
@@ -193,20 +184,8 @@ unsafe impl Device for SyclDevice {
         event::elapsed(begin, end)
     }
 
-    fn gate(&self, stream: &SyclStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
-        event::gate(&self.opened, stream)
-    }
-
-    fn call_host(&self, stream: &SyclStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-        event::call_host(stream, function)
-    }
-
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<SyclBuffer, DeviceError> {
         SyclBuffer::new(&self.opened, bytes, kind)
-    }
-
-    fn allocate_on(&self, bytes: usize, stream: &SyclStream) -> Result<SyclBuffer, DeviceError> {
-        SyclBuffer::on(stream, bytes)
     }
 
     unsafe fn copy(
@@ -218,11 +197,6 @@ unsafe impl Device for SyclDevice {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { copy(stream, (source, target), bytes, false) }
-    }
-
-    unsafe fn copy_box(&self, copy: &BoxCopy, stream: &SyclStream) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { copy_box(&self.opened, copy, self.division, stream) }
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &SyclStream) -> Result<(), DeviceError> {
@@ -309,6 +283,28 @@ unsafe impl Device for SyclDevice {
     unsafe fn launch(&self, launch: &SyclLaunch, stream: &SyclStream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { launch.run(stream) }
+    }
+
+    fn immediate_streams(&self) -> Option<&dyn ImmediateStreams<SyclStream>> {
+        self.info().capabilities.immediate_streams.then_some(self as _)
+    }
+
+    fn gates(&self) -> Option<&dyn Gates<SyclStream>> {
+        Some(self)
+    }
+}
+
+impl ImmediateStreams<SyclStream> for SyclDevice {
+    fn create_immediate_stream(&self) -> Result<SyclStream, DeviceError> {
+        let Opened { context, device, info, .. } = &*self.opened;
+        let queue = WorkQueue::immediate(context, *device, info.id)?;
+        Ok(SyclStream::with_queue(&self.opened, queue))
+    }
+}
+
+impl Gates<SyclStream> for SyclDevice {
+    fn gate(&self, stream: &SyclStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        event::gate(&self.opened, stream)
     }
 }
 

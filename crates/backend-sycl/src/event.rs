@@ -1,4 +1,4 @@
-//! Points in streams: events, gates and calls of the host.
+//! Points in streams: events and gates.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -140,13 +140,6 @@ pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnc
     stream.barrier(&[gate.0.raw()])?;
     stream.flush()?;
     Ok(Box::new(move || drop(gate)))
-}
-
-/// Calls `function` when all commands that are now in `stream` are complete.
-pub(crate) fn call_host(stream: &SyclStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-    let reached = stream.marker()?;
-    call_when_reached(&reached, stream.opened.id(), function)?;
-    stream.flush()
 }
 
 fn call_when_reached(reached: &Marker, device: DeviceId, function: HostFunction) -> Result<(), DeviceError> {

@@ -83,7 +83,7 @@ impl Device {
     /// Waits until all work of the device is done.
     pub(crate) fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         process::check()?;
-        py.detach(|| with_device!(&self.any, |device| synchronize_all(device))).or_raise()
+        py.detach(|| with_device!(&self.any, |device| device.synchronize_all())).or_raise()
     }
 
     fn __repr__(&self) -> String {
@@ -270,13 +270,5 @@ impl OwnField {
     pub(crate) unsafe fn share(&self) -> Box<dyn FieldSet + Send> {
         // SAFETY: the caller's promise.
         with_field!(self, |field| Box::new(unsafe { field.share() }))
-    }
-}
-
-fn synchronize_all(device: &impl CoreDevice) -> Result<(), haloport::device::DeviceError> {
-    device.synchronize(&device.default_stream())?;
-    match device.info().asynchronous {
-        true => device.synchronize_all(),
-        false => Ok(()),
     }
 }

@@ -27,8 +27,6 @@ pub(crate) struct DeviceContext {
 /// Abilities of the driver that differ between devices, beside the capabilities in `info`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offers {
-    /// Memory that is allocated and freed in stream order.
-    pub(crate) pools: bool,
     /// Whether network cards reach memory that `cuMemCreate` allocates, if that is asked for.
     pub(crate) direct_network: bool,
     /// The least and the most urgent priority of streams; the more urgent is the lower number.
@@ -42,7 +40,6 @@ impl DeviceContext {
 
         let context = Arc::new(Context::new(candidate.driver, candidate.device, candidate.info.id)?);
         let offers = Offers {
-            pools: candidate.has(Of::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)?,
             direct_network: candidate.has(Of::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)?,
             priorities: priorities(&context)?,
             remote_writes: RemoteWrites::of(&candidate)?,

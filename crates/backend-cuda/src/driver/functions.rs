@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUflushGPUDirectRDMAWritesScope,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUflushGPUDirectRDMAWritesScope,
     CUflushGPUDirectRDMAWritesTarget, CUfunction, CUfunction_attribute, CUipcMemHandle, CUjit_option,
     CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
     CUmemGenericAllocationHandle, CUmodule, CUpointer_attribute, CUresult, CUstream,
@@ -47,9 +47,6 @@ pub(crate) const INVALID_VALUE: Status = CUresult::CUDA_ERROR_INVALID_VALUE as S
 pub(crate) const CAPTURE_IMPLICIT: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as Status;
 const NO_DEVICE: Status = CUresult::CUDA_ERROR_NO_DEVICE as Status;
 const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
-
-/// A function that the driver calls when the work before it in a stream is done.
-pub(crate) type StreamCallback = unsafe extern "C" fn(CUstream, Status, *mut c_void);
 
 functions! {
     /// The functions of the driver that the backend calls.
@@ -116,11 +113,7 @@ functions! {
         cuIpcCloseMemHandle(CUdeviceptr) -> CUresult;
         cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice) -> CUresult;
         cuCtxEnablePeerAccess(CUcontext, c_uint) -> CUresult;
-        cuMemAllocAsync(*mut CUdeviceptr, usize, CUstream) -> CUresult;
-        cuMemFreeAsync(CUdeviceptr, CUstream) -> CUresult;
         cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream) -> CUresult;
-        cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream) -> CUresult;
-        cuMemcpy3DAsync_v2(*const CUDA_MEMCPY3D, CUstream) -> CUresult;
         cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream) -> CUresult;
         cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream) -> CUresult;
         cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream) -> CUresult;
@@ -143,8 +136,6 @@ functions! {
         cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice) -> Status;
         cuGetErrorName(Status, *mut *const c_char) -> Status;
         cuGetErrorString(Status, *mut *const c_char) -> Status;
-        // The later `cuLaunchHostFunc` does not call the function if the work before has failed.
-        cuStreamAddCallback(CUstream, Option<StreamCallback>, *mut c_void, c_uint) -> Status;
     }
     optional {
         // From CUDA 12.4 on.

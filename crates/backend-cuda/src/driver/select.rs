@@ -130,10 +130,8 @@ impl Candidate {
             // 8 for each device, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise.
             shared_queues: true,
             capabilities: Capabilities {
-                all_streams: true,
                 immediate_streams: false,
                 gates: streams_wait_for_host,
-                host_calls: true,
                 stream_words: streams_wait_for_host,
                 pinned_memory: true,
                 shared_memory: of(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,

@@ -9,7 +9,6 @@ use haloport_core::device::{DeviceError, MemoryKind, Pointer};
 use crate::driver::context::{Context, call};
 use crate::driver::device_context::DeviceContext;
 use crate::driver::functions::{OUT_OF_MEMORY, Status};
-use crate::driver::raw_stream::RawStream;
 use crate::memory::pages::{Failure, Pages};
 use crate::memory::token::{Handle, Token, bytes_of, ipc_handle};
 
@@ -27,10 +26,8 @@ pub(crate) struct Allocation {
 /// Where memory comes from, which decides how it is freed.
 #[derive(Debug)]
 enum Origin {
-    /// Allocated for the whole device.
+    /// Allocated here, by the call for its kind.
     Device,
-    /// Allocated from the pool of the device, in the order of this stream.
-    Pool(RawStream),
     /// Allocated by `cuMemCreate`, here or in another process; freed when this is dropped.
     Pages(Pages),
     /// Allocated by `cuMemAlloc` in another process, which frees it.
@@ -129,33 +126,6 @@ impl Allocation {
         device.setup.synchronize()
     }
 
-    /// Allocates device memory that is zeroed in the order of `stream`.
-    pub(crate) fn on(
-        device: &DeviceContext,
-        stream: &RawStream,
-        bytes: usize,
-    ) -> Result<Allocation, DeviceError> {
-        // Another thread would free memory of the default stream of this thread in its own one.
-        if bytes == 0 || !device.offers.pools || stream.is_of_thread() {
-            return Allocation::new(device, bytes, MemoryKind::Device);
-        }
-        let context = &device.context;
-        let origin = Origin::Pool(stream.clone());
-        let mut memory = Allocation::empty(device, bytes, MemoryKind::Device, origin);
-        memory.check_size(device)?;
-        let mut address = 0;
-        let entered = context.enter()?;
-        // SAFETY: the stream is live, the call writes to a local variable, and the new memory belongs to the
-        // allocation.
-        let status = unsafe { (context.driver.cuMemAllocAsync)(&raw mut address, bytes, stream.raw()) };
-        drop(entered);
-        memory.check("cuMemAllocAsync", status)?;
-        memory.address = address;
-        // SAFETY: from here on in stream order the memory has that length; the stream frees it later.
-        unsafe { call!(context, cuMemsetD8Async(address, 0, bytes, stream.raw())) }?;
-        Ok(memory)
-    }
-
     /// The token that another process opens this memory with.
     pub(crate) fn export(&self) -> Result<Vec<u8>, DeviceError> {
         let handle = match &self.origin {
@@ -171,7 +141,7 @@ impl Allocation {
         match handle {
             Some(handle) => Ok(Token { bytes: self.bytes, handle }.to_bytes()),
             None => {
-                let what = "exporting memory other than device memory that this process has allocated outside of streams";
+                let what = "exporting memory other than device memory that this process has allocated";
                 Err(DeviceError::Unsupported { what, device: self.context.id })
             }
         }
@@ -239,13 +209,8 @@ impl Drop for Allocation {
         }
         let context = &self.context;
         // SAFETY, of all calls: the memory belongs to the allocation and is freed, or closed, once. The caller promised that
-        // it outlives the work on it; if it was only zeroed, it is freed behind that in the same stream. An error needs no
-        // action.
+        // it outlives the work on it. An error needs no action.
         match (self.kind, &self.origin) {
-            (_, Origin::Pool(stream)) => context.free_now(|driver| {
-                // SAFETY: as above.
-                unsafe { (driver.cuMemFreeAsync)(address, stream.raw()) };
-            }),
             // Dropped next.
             (_, Origin::Pages(_)) => {}
             // At once: after that, its owner may free it.

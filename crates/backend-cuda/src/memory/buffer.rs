@@ -10,9 +10,8 @@ use crate::opened::Opened;
 /// Memory that the device allocated; freed on drop.
 ///
 /// Device memory is from `cuMemAlloc`, and can be exported to other processes by CUDA's calls for IPC.
-/// [`allocate_exportable`](haloport_core::device::Device::allocate_exportable) takes it from `cuMemCreate`, with handles
-/// by file descriptors or of a fabric, and [`allocate_on`](haloport_core::device::Device::allocate_on) from the device's
-/// default pool.
+/// [`allocate_exportable`](haloport_core::device::MemoryExport::allocate_exportable) takes it from `cuMemCreate`, with handles
+/// by file descriptors or of a fabric.
 #[derive(Debug)]
 pub struct CudaBuffer {
     /// First: freed before the device may be closed.
@@ -26,8 +25,8 @@ impl CudaBuffer {
     }
 }
 
-// SAFETY: the memory has the length that `bytes` returns, is zeroed before all work that its user orders after its
-// allocation, is aligned to 256 bytes or a page, and is freed on drop.
+// SAFETY: the memory has the length that `bytes` returns, was zeroed when it was allocated, is aligned to 256 bytes or a
+// page, and is freed on drop.
 unsafe impl Buffer for CudaBuffer {
     fn pointer(&self) -> Pointer {
         self.memory.pointer()

@@ -23,7 +23,7 @@ pub(crate) struct RegisteredMemory {
 
 impl RegisteredMemory {
     /// # Safety
-    /// As for [`Device::register_words`](haloport_core::device::Device::register_words).
+    /// As for [`StreamWords::register_words`](haloport_core::device::StreamWords::register_words).
     pub(crate) unsafe fn new(
         opened: &Opened,
         memory: Pointer,

@@ -43,7 +43,7 @@ pub(crate) fn token(opened: &Opened) -> Result<Vec<u8>, DeviceError> {
 
 impl CudaMessages {
     /// Joins a group and connects to the peers; see
-    /// [`join_stream_messages`](haloport_core::device::Device::join_stream_messages).
+    /// [`join_stream_messages`](haloport_core::device::StreamMessaging::join_stream_messages).
     pub(crate) fn join(opened: &Arc<Opened>, group: &StreamGroup<'_>) -> Result<CudaMessages, DeviceError> {
         let end = Instant::now().checked_add(group.time_limit);
         let (id, rank, ranks) = members(group)?;

@@ -1,17 +1,15 @@
-//! Events, and calls of host functions from streams.
+//! Events.
 
-use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cudarc::driver::sys::{CUevent_flags, CUstream};
+use cudarc::driver::sys::CUevent_flags;
 use haloport_core::device::{DeviceError, Event};
 
 use crate::driver::context::{Context, call};
-use crate::driver::functions::{NOT_READY, SUCCESS, Status};
+use crate::driver::functions::{NOT_READY, SUCCESS};
 use crate::driver::handles::EventHandle;
 use crate::streams::stream::CudaStream;
 
@@ -86,33 +84,6 @@ pub(crate) fn elapsed(begin: &CudaEvent, end: &CudaEvent) -> Result<Duration, De
     // SAFETY: the events are live and recorded; the call writes to a local variable.
     unsafe { call!(&begin.handle.context, cuEventElapsedTime(&raw mut milliseconds, first, second)) }?;
     Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1000.0).unwrap_or(Duration::ZERO))
-}
-
-/// Calls `function` when the work that is now in `stream` is done.
-pub(crate) fn call_host(stream: &CudaStream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-    let function: *mut HostFunction = Box::into_raw(Box::new(function));
-    let no_flags = 0;
-    // SAFETY: the stream is live, and the driver calls the function once, even if the work before fails.
-    let put = unsafe {
-        call!(
-            stream.context(),
-            cuStreamAddCallback(stream.raw(), Some(run_host_function), function.cast(), no_flags)
-        )
-    };
-    if put.is_err() {
-        // SAFETY: the driver refused the function, so nobody else has it.
-        drop(unsafe { Box::from_raw(function) });
-    }
-    put
-}
-
-type HostFunction = Box<dyn FnOnce() + Send>;
-
-unsafe extern "C" fn run_host_function(_stream: CUstream, _status: Status, function: *mut c_void) {
-    // SAFETY: the address is that of the box from `call_host`, and the driver calls this once.
-    let function = unsafe { Box::from_raw(function.cast::<HostFunction>()) };
-    // A panic must not reach the driver; the hook has reported it.
-    let _ = catch_unwind(AssertUnwindSafe(function));
 }
 
 impl Event for CudaEvent {

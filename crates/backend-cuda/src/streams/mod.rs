@@ -1,6 +1,6 @@
 //! Streams, and what orders the work in them.
 //!
-//! - `stream`: the public stream; `event`: points in streams, and calls of host functions from there.
+//! - `stream`: the public stream; `event`: points in streams.
 //! - `gate`: waits that the host ends; `word_operations`: words that streams write and await.
 
 pub(crate) mod event;

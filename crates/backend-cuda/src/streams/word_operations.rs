@@ -19,7 +19,7 @@ const MOST_AT_ONCE: usize = 128;
 /// Puts operations on words into a stream.
 ///
 /// # Safety
-/// As for [`Device::put_words`](haloport_core::device::Device::put_words).
+/// As for [`StreamWords::put_words`](haloport_core::device::StreamWords::put_words).
 pub(crate) unsafe fn put_words(operations: &[WordOperation], stream: &CudaStream) -> Result<(), DeviceError> {
     // On the stack: this is called in every exchange.
     let mut parameters = [CUstreamBatchMemOpParams { pad: [0; 6] }; MOST_AT_ONCE];

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use haloport_conformance::ordering;
-use haloport_core::device::{Device, DeviceError, Priority, Stream};
+use haloport_core::device::{Device, DeviceError, Gates, Priority, Stream};
 use haloport_core::run_ranks;
 use haloport_cuda::CudaDevice;
 

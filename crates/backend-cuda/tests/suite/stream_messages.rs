@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use haloport_conformance::random::cases;
 use haloport_conformance::{Failure, ensure, ordering, scheduled, structured, unstructured};
-use haloport_core::device::{Device, DeviceError, Priority, Stream};
+use haloport_core::device::{Device, DeviceError, Priority, Stream, offered};
 use haloport_core::{
     BindError, BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split,
     run_ranks,
@@ -21,8 +21,9 @@ use crate::overlap;
 /// NCCL.
 fn on_devices(test: impl Fn(&Communicator, &CudaDevice) -> Result<(), Failure> + Sync) {
     let Some(devices) = crate::common::devices(2) else { return };
+    let messaging = offered(devices[0].stream_messaging(), "messages in streams", devices[0].id());
     if let Err(error @ (DeviceError::NotFound { .. } | DeviceError::Unsupported { .. })) =
-        devices[0].offer_stream_messages()
+        messaging.and_then(|it| it.offer_stream_messages())
     {
         eprintln!("skipped: {error}");
         return;

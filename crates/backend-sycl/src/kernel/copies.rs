@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haloport_core::device::dialect::{
-    COPY_ENTRY, COPY_GROUP_THREADS, COPY_LINES, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyEntry, CopyTable,
-};
-use haloport_core::device::{Anchors, BoxCopy, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
+use haloport_core::device::dialect::{COPY_GROUP_THREADS, COPY_LINES, COPY_WORDS, CopyBases, CopyTable};
+use haloport_core::device::{Anchors, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use super::launch::{NdRange, enqueue, set_address, set_value};
 use super::program;
@@ -111,9 +109,9 @@ impl Launch {
         let most = table.copied_bytes() / LEAST_THREAD_BYTES;
         let threads = most.min(most_threads(opened)).clamp(1, table.tiles());
         let (mut kernel, global, group) = match division {
-            Division::Lines => (lines_kernel(opened, "copy_lines")?, threads, 1),
+            Division::Lines => (kernel_of(opened, "copy_lines", COPY_LINES)?, threads, 1),
             Division::Words => {
-                let kernel = words_kernel(opened, "copy_words", COPY_WORDS)?;
+                let kernel = kernel_of(opened, "copy_words", COPY_WORDS)?;
                 (kernel, table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS)
             }
         };
@@ -175,45 +173,6 @@ fn fixed_ends(item: &CopyItem) -> impl Iterator<Item = Pointer> {
     ends.into_iter().filter_map(|(end, block)| block.is_none().then_some(end))
 }
 
-/// Puts one copy of a box into a stream.
-///
-/// # Safety
-/// As for [`Device::copy_box`](haloport_core::device::Device::copy_box).
-pub(crate) unsafe fn copy_box(
-    opened: &Opened,
-    box_copy: &BoxCopy,
-    division: Division,
-    stream: &SyclStream,
-) -> Result<(), DeviceError> {
-    if box_copy.axes().is_empty() && box_copy.sign_change().is_none() {
-        // SAFETY: the caller's promise.
-        return unsafe { copy(stream, (box_copy.source(), box_copy.target()), box_copy.run_bytes(), false) };
-    }
-    for entry in CopyEntry::of_box(box_copy) {
-        let (mut kernel, threads, group) = match division {
-            Division::Lines => {
-                let each = (LEAST_TILE_BYTES / entry.word_bytes()) as u64;
-                let mut kernel = lines_kernel(opened, "copy_entry_in_lines")?;
-                set_value(opened, &mut kernel, 1, &each)?;
-                (kernel, u64::from(entry.words()).div_ceil(each) as usize, 1)
-            }
-            Division::Words => {
-                let each = (COPY_TILE_BYTES / entry.word_bytes()) as u32;
-                let mut kernel = words_kernel(opened, "copy_entry", COPY_ENTRY)?;
-                set_value(opened, &mut kernel, 1, &each)?;
-                let groups = entry.words().div_ceil(each) as usize;
-                (kernel, groups * COPY_GROUP_THREADS, COPY_GROUP_THREADS)
-            }
-        };
-        set_value(opened, &mut kernel, 0, &entry)?;
-        declare_reached(opened, &mut kernel, [box_copy.source(), box_copy.target()].into_iter())?;
-        let range = NdRange { global: [threads, 1, 1], group: [group, 1, 1] };
-        // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
-        unsafe { enqueue(opened, &kernel, range, stream) }?;
-    }
-    Ok(())
-}
-
 /// Puts a copy of bytes into a stream. If `blocking`, the copy is complete when the call returns.
 ///
 /// # Safety
@@ -249,12 +208,8 @@ fn most_threads(opened: &Opened) -> usize {
     THREADS_PER_PROCESSOR * opened.info.compute_units.max(1)
 }
 
-fn lines_kernel(opened: &Opened, name: &str) -> Result<KernelHandle, DeviceError> {
-    program::kernel(opened, &*program::portable(opened, "copy_lines", COPY_LINES)?, name)
-}
-
 /// The kernel of a program that has only one.
-fn words_kernel(opened: &Opened, name: &str, source: &'static str) -> Result<KernelHandle, DeviceError> {
+fn kernel_of(opened: &Opened, name: &str, source: &'static str) -> Result<KernelHandle, DeviceError> {
     program::kernel(opened, &*program::portable(opened, name, source)?, name)
 }
 

@@ -121,10 +121,8 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
         stream_priorities: has_extension(*device, "cl_khr_priority_hints"),
         shared_queues: false,
         capabilities: Capabilities {
-            all_streams: true,
             immediate_streams: *kind == Kind::Cpu && has_extension(*device, IMMEDIATE_QUEUES),
             gates: true,
-            host_calls: true,
             stream_words: false,
             pinned_memory: unified.offers(MemoryKind::Pinned),
             shared_memory: unified.offers(MemoryKind::Shared),

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haloport_conformance::{Failure, ensure, scheduled, trace};
-use haloport_core::device::Device;
+use haloport_core::device::{Device, Gates as _};
 use haloport_core::run_ranks;
 use haloport_core::trace::{DEFAULT_SPANS, Phase};
 

@@ -121,8 +121,10 @@ pub(super) fn box_copies<D: Device>(device: &D) -> Result<(), Failure> {
     for number in 0..200 {
         let case = BoxCase::random(&mut random, 6);
         let (source, target) = (case.source(device)?, case.target(device)?);
+        let copy = case.copy(source.pointer(), target.pointer())?;
+        let list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Elsewhere)?;
         // SAFETY: the case stays within its buffers, which live until the read has returned.
-        unsafe { device.copy_box(&case.copy(source.pointer(), target.pointer())?, &stream)? };
+        unsafe { device.run_copies(&list, &[], &stream)? };
         let found = read_on(device, target.pointer(), case.target_bytes, &stream)?;
         ensure!(found == case.expected(), "box copy {number} is wrong: {case:?}");
     }

@@ -7,7 +7,7 @@
 //! - `bytes`: bytes to a device and back; `blocks`: blocks of memory that copies are anchored to;
 //! - `words`: words that streams write and await;
 //! - `programs`: a kernel for backends that load others than sources;
-//! - `refused`: calls of a capability that the device does not have;
+//! - `roles`: what a device hands out;
 //! - `nvrtc`: what CUDA's compiler makes of kernels, which needs no device.
 
 mod blocks;
@@ -21,7 +21,7 @@ mod memory;
 pub mod nvrtc;
 mod order;
 pub mod programs;
-mod refused;
+mod roles;
 mod signs;
 mod slow;
 mod streams;
@@ -80,9 +80,7 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("gates", order::gates),
             ("words in streams", words::words_in_streams),
             ("copies that a word stops", words::stopped_copies),
-            ("calls of the host", order::calls_of_the_host),
-            ("buffers of a stream", order::buffers_of_a_stream),
-            ("messages in streams", refused::messages_in_streams),
+            ("roles", roles::roles_are_those_of_the_flags),
         ],
         exceptions,
     )

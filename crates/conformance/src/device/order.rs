@@ -1,6 +1,5 @@
 //! What is asynchronous and what waits, shown with a slow kernel.
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use haloport_core::device::{Buffer, Device, DeviceError, KernelArgument, LaunchC
 
 use super::bytes::{floats, read_on, upload};
 use super::kernels::{SAXPY, saxpy};
-use super::refused::refused;
 use super::slow::{RESULT, Slow, hold, is_reached_soon};
 use crate::{Failure, ensure};
 
@@ -33,11 +31,8 @@ pub(super) fn work_after_the_call<D: Device>(device: &D) -> Result<(), Failure> 
 
 /// Work put into an immediate stream is done when the call returns, and after the events that the stream waits for.
 pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
-    let immediate = device.create_immediate_stream();
-    if !device.info().capabilities.immediate_streams {
-        return refused("immediate streams", immediate);
-    }
-    let immediate = immediate?;
+    let Some(role) = device.immediate_streams() else { return Ok(()) };
+    let immediate = role.create_immediate_stream()?;
     let (slow, long) = (Slow::new(device)?, Slow::new(device)?);
     let event = device.create_event(true)?;
     let is_done = |what: &str| -> Result<(), Failure> {
@@ -52,7 +47,7 @@ pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
     let value = slow.seen(&immediate)?;
     ensure!(value == RESULT, "the kernel wrote {value}");
     ensure!(
-        device.gate(&immediate).is_err(),
+        device.gates().is_none_or(|gates| gates.gate(&immediate).is_err()),
         "an immediate stream has a gate, which its thread could not open"
     );
 
@@ -119,12 +114,7 @@ pub(super) fn all_streams<D: Device>(device: &D) -> Result<(), Failure> {
         slow.start(stream)?;
         device.record(event, stream)?;
     }
-    let waited = device.clone().synchronize_all();
-    if !device.info().capabilities.all_streams {
-        each(&streams, |stream| device.synchronize(stream))?;
-        return refused("waiting for all streams at once", waited);
-    }
-    waited?;
+    device.clone().synchronize_all()?;
     let reached = events.iter().map(|event| device.query(event)).collect::<Result<Vec<_>, _>>();
     each(&streams, |stream| device.synchronize(stream))?;
     ensure!(reached? == [true; 3], "work was left in the default stream, the one made or the one borrowed");
@@ -156,17 +146,14 @@ pub(super) fn events_recorded_again<D: Device>(device: &D) -> Result<(), Failure
 }
 
 pub(super) fn gates<D: Device>(device: &D) -> Result<(), Failure> {
+    let Some(gates) = device.gates() else { return Ok(()) };
     let stream = device.create_stream(Priority::Normal)?;
     let event = device.create_event(false)?;
     let (x, y) = (upload(device, &[1.0; 10])?, upload(device, &[0.0; 10])?);
     let kernel = device.compile(&SAXPY)?;
     let launch = device.bind(&kernel, LaunchConfig::linear(10), &saxpy(x.pointer(), y.pointer(), 2.0, 10))?;
     for called in [true, false] {
-        let gate = device.gate(&stream);
-        if !device.info().capabilities.gates {
-            return refused("gates", gate);
-        }
-        let open = gate?;
+        let open = gates.gate(&stream)?;
         // SAFETY: the buffers live until the read has returned.
         unsafe { device.launch(&launch, &stream)? };
         device.record(&event, &stream)?;
@@ -182,31 +169,6 @@ pub(super) fn gates<D: Device>(device: &D) -> Result<(), Failure> {
     }
     let found = floats(&read_on(device, y.pointer(), 80, &stream)?);
     ensure!(found == [4.0; 10], "behind two gates: {found:?}");
-    Ok(())
-}
-
-pub(super) fn calls_of_the_host<D: Device>(device: &D) -> Result<(), Failure> {
-    let slow = Slow::new(device)?;
-    let stream = device.create_stream(Priority::Normal)?;
-    let event = device.create_event(false)?;
-    let (sender, receiver) = mpsc::channel();
-    slow.start(&stream)?;
-    device.record(&event, &stream)?;
-    let call = Box::new(move || {
-        let _ = sender.send(());
-    });
-    let put = device.call_host(&stream, call);
-    if !device.info().capabilities.host_calls {
-        device.synchronize(&stream)?;
-        return refused("calls of the host", put);
-    }
-    put?;
-    let at_once = receiver.try_recv().is_ok();
-    let early = at_once && !device.query(&event)?;
-    let called = at_once || receiver.recv_timeout(Duration::from_secs(60)).is_ok();
-    let late = device.query(&event)?;
-    device.synchronize(&stream)?;
-    ensure!(called && !early && late, "called: {called}, before the work: {early}, work done: {late}");
     Ok(())
 }
 
@@ -235,23 +197,6 @@ pub(super) fn launches_by_several_threads<D: Device>(device: &D) -> Result<(), F
         let mine = run(5.0);
         other.join().unwrap_or_else(|_| Err("a thread panicked".into())).and(mine)
     })
-}
-
-/// Memory allocated on a stream is zero for later work there, and may be dropped at once.
-pub(super) fn buffers_of_a_stream<D: Device>(device: &D) -> Result<(), Failure> {
-    let stream = device.create_stream(Priority::Normal)?;
-    let ones = 1.0f64.to_ne_bytes();
-    for _ in 0..20 {
-        let count = 50_000;
-        let buffer = device.allocate_on(count * 8, &stream)?;
-        drop(device.allocate_on(count * 8, &stream)?);
-        let zeros = read_on(device, buffer.pointer(), count * 8, &stream)?;
-        ensure!(zeros.iter().all(|byte| *byte == 0), "memory allocated on a stream is not zero");
-        // SAFETY: the buffer is that long, and the stream is synchronised before it is dropped.
-        unsafe { device.fill(buffer.pointer(), &ones, count, &stream)? };
-        device.synchronize(&stream)?;
-    }
-    Ok(())
 }
 
 pub(super) fn order_across_streams<D: Device>(device: &D) -> Result<(), Failure> {

@@ -113,7 +113,7 @@ impl<'a, D: Device> Slow<'a, D> {
 
 /// Holds `stream` back if the device has gates. On others only slow kernels hold it back, and nothing is measured.
 pub(super) fn hold<D: Device>(device: &D, stream: &D::Stream) -> Result<Option<Opener>, DeviceError> {
-    device.info().capabilities.gates.then(|| device.gate(stream)).transpose()
+    device.gates().map(|gates| gates.gate(stream)).transpose()
 }
 
 pub(super) type Opener = Box<dyn FnOnce() + Send>;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use haloport_core::device::{
-    BoxCopy, Buffer, CopyItem, Device, MemoryKind, NextReader, Pointer, Priority, WordOperation,
+    BoxCopy, Buffer, CopyItem, Device, MemoryKind, NextReader, Pointer, Priority, StreamWords, WordOperation,
 };
 
 use super::bytes::{floats, read_on, upload};
-use super::refused::refused;
 use super::slow::{RESULT, Slow};
 use crate::{Failure, ensure};
 
@@ -18,27 +17,24 @@ const PAGE: usize = 4096;
 
 /// A stream that awaits a word goes on behind the work before the writing of it; so does the host.
 pub(super) fn words_in_streams<D: Device>(device: &D) -> Result<(), Failure> {
-    let stream = device.create_stream(Priority::Normal)?;
-    if !device.info().capabilities.stream_words {
-        let nowhere = Pointer::new(std::ptr::dangling_mut::<u32>().cast());
-        // SAFETY: nothing is done.
-        return refused("words in streams", unsafe {
-            device.put_words(&[WordOperation::Write(nowhere, 1)], &stream)
-        });
-    }
+    let Some(words) = device.stream_words() else { return Ok(()) };
     let pinned = device.allocate(PAGE, MemoryKind::Pinned)?;
-    hand_over(device, pinned.pointer())?;
+    hand_over(device, words, pinned.pointer())?;
     let page = Arc::new(Page::new());
     let at = page.0;
     // SAFETY: the page owns its memory.
-    let registered = unsafe { device.register_words(at, PAGE, page)? };
-    hand_over(device, at)?;
+    let registered = unsafe { words.register_words(at, PAGE, page)? };
+    hand_over(device, words, at)?;
     drop(registered);
     Ok(())
 }
 
 /// Hands the result of a slow kernel over from one stream to another, and to the host, by words at `memory`.
-fn hand_over<D: Device>(device: &D, memory: Pointer) -> Result<(), Failure> {
+fn hand_over<D: Device>(
+    device: &D,
+    by: &dyn StreamWords<D::Stream, D::Copies>,
+    memory: Pointer,
+) -> Result<(), Failure> {
     let (one, two) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::High)?);
     let words = [0, 1024, PAGE as isize - 4].map(|offset| memory.offset(offset));
     let [done, seen, before] = words;
@@ -47,14 +43,12 @@ fn hand_over<D: Device>(device: &D, memory: Pointer) -> Result<(), Failure> {
     slow.start(&one)?;
     // SAFETY: the words live until both streams are synchronised.
     unsafe {
-        device.put_words(&[WordOperation::Await(before, 7), WordOperation::Write(done, 3)], &one)?;
-        device.put_words(&[WordOperation::Await(done, 3)], &two)?;
+        by.put_words(&[WordOperation::Await(before, 7), WordOperation::Write(done, 3)], &one)?;
+        by.put_words(&[WordOperation::Await(done, 3)], &two)?;
     }
     slow.look(&two)?;
     // SAFETY: as above.
-    unsafe {
-        device.put_words(&[WordOperation::Write(seen, u32::MAX), WordOperation::Write(done, 0)], &two)?
-    };
+    unsafe { by.put_words(&[WordOperation::Write(seen, u32::MAX), WordOperation::Write(done, 0)], &two)? };
     let value = slow.seen(&two)?;
     device.synchronize(&one)?;
     device.synchronize(&two)?;
@@ -66,23 +60,19 @@ fn hand_over<D: Device>(device: &D, memory: Pointer) -> Result<(), Failure> {
 
 /// A list of copies does nothing if its word is not 0 when the device gets there.
 pub(super) fn stopped_copies<D: Device>(device: &D) -> Result<(), Failure> {
+    let Some(words) = device.stream_words() else { return Ok(()) };
     let stream = device.create_stream(Priority::Normal)?;
     let (source, target) = (upload(device, &[5.0; 100])?, upload(device, &[1.0; 100])?);
     let copy = BoxCopy::new(source.pointer(), target.pointer(), 800, &[])?;
     let list = device.bind_copies(vec![CopyItem::Box(copy)], NextReader::Here)?;
-    if !device.info().capabilities.stream_words {
-        // SAFETY: nothing is done.
-        let answer = unsafe { device.run_copies_unless(source.pointer(), &list, &[], &stream) };
-        return refused("copies that a word stops", answer);
-    }
     let pinned = device.allocate(PAGE, MemoryKind::Pinned)?;
     let stop = pinned.pointer();
     for (number, expected) in [(1, 1.0), (u32::MAX, 1.0), (0, 5.0)] {
         // The stream itself writes the word: it counts when the device gets to the copies, not when they are put there.
         // SAFETY: word and buffers live until the read has returned.
         unsafe {
-            device.put_words(&[WordOperation::Write(stop, number)], &stream)?;
-            device.run_copies_unless(stop, &list, &[], &stream)?;
+            words.put_words(&[WordOperation::Write(stop, number)], &stream)?;
+            words.run_copies_unless(stop, &list, &[], &stream)?;
         }
         let found = floats(&read_on(device, target.pointer(), 800, &stream)?);
         ensure!(found == [expected; 100], "with the word {number}, found {found:?}");

@@ -5,10 +5,20 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use haloport_core::device::{Device, DeviceError, offered};
+
 use crate::Failure;
 
 /// How long a call that waits for nothing may take on a busy machine.
 pub(super) const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Puts a gate into a stream of a device that has them.
+pub(crate) fn gate<D: Device>(
+    device: &D,
+    stream: &D::Stream,
+) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+    offered(device.gates(), "gates", device.id())?.gate(stream)
+}
 
 /// A gate that opens by itself after [`CALL_LIMIT`], so that a call that waits for it ends.
 pub(super) struct TimedGate {

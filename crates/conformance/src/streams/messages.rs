@@ -10,6 +10,8 @@ use haloport_core::device::{
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::gate::gate;
+use crate::test_devices::altered::messaging_of;
 use crate::{Failure, ensure};
 
 /// How long ranks wait for what is sure to come.
@@ -50,7 +52,7 @@ pub fn random_of_rank<D: Device>(
     group: &StreamGroup<'_>,
     mut numbers: std::ops::Range<u64>,
 ) -> Result<(), Failure> {
-    let joined = device.join_stream_messages(group)?;
+    let joined = messaging_of(device)?.join_stream_messages(group)?;
     numbers.try_for_each(|number| check(device, &*joined, [group.rank, group.ranks], number))
 }
 
@@ -74,7 +76,7 @@ pub fn keep_the_order_of_streams<D: Device>(devices: &[D]) -> Result<(), Failure
         // of that is in one stream.
         unsafe {
             device.write(&value(rank), data.pointer(), &stream)?;
-            let open = device.gate(&stream)?;
+            let open = gate(device, &stream)?;
             device.copy(data.pointer(), packed.pointer(), BYTES, &stream)?;
             let to = message(packed.pointer(), BYTES, (rank + 1) % ranks);
             let from = message(arrived.pointer(), BYTES, (rank + ranks - 1) % ranks);
@@ -155,11 +157,11 @@ pub fn a_missing_neighbour_hangs_nothing<D: Device>(devices: &[D]) -> Result<(),
 /// # Errors
 /// What is not so, or the error of a call.
 pub fn ranks_that_do_not_come_end_in_an_error<D: Device>(devices: &[D]) -> Result<(), Failure> {
-    let token = devices[0].stream_messages_token()?;
+    let token = messaging_of(&devices[0])?.stream_messages_token()?;
     let time_limit = Duration::from_millis(300);
     let alone = StreamGroup { token: &token, rank: 0, ranks: 2, peers: &[1], time_limit };
     let begin = Instant::now();
-    let answer = devices[0].join_stream_messages(&alone).map(drop);
+    let answer = messaging_of(&devices[0])?.join_stream_messages(&alone).map(drop);
     let (text, took) = (format!("{answer:?}"), begin.elapsed());
     ensure!(text.contains("waited 300ms for the other ranks"), "rank 0 joins alone: {text}");
     ensure!(took < Duration::from_secs(10), "joining has taken {took:?}");
@@ -183,7 +185,7 @@ pub fn ranks_that_do_not_come_end_in_an_error<D: Device>(devices: &[D]) -> Resul
 /// # Errors
 /// What is not refused, or the error of a call.
 pub fn wrong_groups_are_refused<D: Device>(devices: &[D]) -> Result<(), Failure> {
-    let token = devices[0].stream_messages_token()?;
+    let token = messaging_of(&devices[0])?.stream_messages_token()?;
     let right = StreamGroup { token: &token, rank: 0, ranks: 2, peers: &[1], time_limit: LIMIT };
     for (what, group) in [
         ("a token of 3 bytes", StreamGroup { token: b"abc", ..right }),
@@ -192,7 +194,7 @@ pub fn wrong_groups_are_refused<D: Device>(devices: &[D]) -> Result<(), Failure>
         ("itself as a peer", StreamGroup { peers: &[1, 0], ..right }),
         ("a peer behind the last rank", StreamGroup { peers: &[2], ..right }),
     ] {
-        let answer = devices[0].join_stream_messages(&group).map(drop);
+        let answer = messaging_of(&devices[0])?.join_stream_messages(&group).map(drop);
         ensure!(matches!(answer, Err(DeviceError::InvalidArgument { .. })), "{what}: {answer:?}");
     }
     let peers = |rank: usize| if rank == 2 { vec![] } else { vec![1 - rank] };
@@ -228,16 +230,17 @@ fn on_ranks_with<D: Device>(
     peers: impl Fn(usize) -> Vec<usize> + Sync,
     body: impl Fn(Rank<'_, D>) -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
-    let offers = devices.iter().map(D::offer_stream_messages).collect::<Result<Vec<_>, _>>()?;
+    let offers = devices.iter().map(|device| messaging_of(device)?.offer_stream_messages());
+    let offers = offers.collect::<Result<Vec<_>, _>>()?;
     if let Some(reason) = StreamMessagesOffer::reason_against_group(&offers) {
         return Err(reason.into());
     }
-    let token = devices[0].stream_messages_token()?;
+    let token = messaging_of(&devices[0])?.stream_messages_token()?;
     let run = |rank: usize| -> Result<(), Failure> {
         let (ranks, peers) = (devices.len(), peers(rank));
         let group = StreamGroup { token: &token, rank, ranks, peers: &peers, time_limit: LIMIT };
         let device = &devices[rank];
-        body(Rank { device, rank, ranks, group: device.join_stream_messages(&group)? })
+        body(Rank { device, rank, ranks, group: messaging_of(device)?.join_stream_messages(&group)? })
     };
     std::thread::scope(|scope| {
         let run = &run;

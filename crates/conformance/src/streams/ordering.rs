@@ -11,6 +11,7 @@ use haloport_core::device::{Device, Priority};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
+use super::gate::gate;
 use super::ring::RankRing;
 use crate::setting::{drawn, setting};
 use crate::{Failure, ensure};
@@ -128,7 +129,7 @@ fn between_streams<D: Device>(
     let mut ring = RankRing::with_options(comm, device, options(), cells())?;
     for round in 1..=3 {
         let (from, to) = (ring.stream(start), ring.stream(finish));
-        let open = device.gate(&from)?;
+        let open = gate(device, &from)?;
         ring.write(round, &from)?;
         let pending = ring.exchange.start_on(schedule(start))?;
         poll_while_closed(&pending);
@@ -167,7 +168,7 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
     let pending = ring.exchange.start_on(&one)?;
     wait(&pending);
     // Every second rank holds back its unpacking, and with it its next messages; its neighbours send theirs.
-    let open = if comm.rank().is_multiple_of(2) { Some(device.gate(&two)?) } else { None };
+    let open = if comm.rank().is_multiple_of(2) { Some(gate(device, &two)?) } else { None };
     pending.finish_on(&two)?;
     ring.look(&two)?;
     device.record(&seen, &two)?;
@@ -197,7 +198,7 @@ fn unpacked_elsewhere<D: Device>(
         ring.write(round, one)?;
         let pending = ring.exchange.start_on(one)?;
         wait(&pending);
-        let open = device.gate(two)?;
+        let open = gate(device, two)?;
         pending.finish_on(two)?;
         let pending = ring.exchange.start_on(one)?;
         let opened = open_later(open);
@@ -220,7 +221,7 @@ fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) 
     ring.write(1, &stream)?;
     device.synchronize(&stream)?;
     comm.barrier()?;
-    let opened = if comm.rank() == 0 { Some(open_later(device.gate(&stream)?)) } else { None };
+    let opened = if comm.rank() == 0 { Some(open_later(gate(device, &stream)?)) } else { None };
     ring.exchange.start_on(&stream)?.finish_blocking()?;
     ring.look(&other)?;
     ring.write(2, &other)?;
@@ -244,7 +245,7 @@ fn two_in_flight<D: Device>(
         let mut open = Vec::new();
         let mut pending = Vec::new();
         for (ring, stream) in rings.iter_mut().zip(streams) {
-            open.push(device.gate(stream)?);
+            open.push(gate(device, stream)?);
             ring.write(round, stream)?;
             pending.push(ring.exchange.start_on(stream)?);
         }
@@ -271,7 +272,7 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
         ring.write(round, &stream)?;
         let pending = ring.exchange.start_on(&stream)?;
         wait(&pending);
-        let open = device.gate(&stream)?;
+        let open = gate(device, &stream)?;
         pending.finish_on(&stream)?;
         let opened = open_later(open);
         let field = ring.exchange.fields();
@@ -299,10 +300,10 @@ fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Resu
     let stream = device.create_stream(Priority::Normal)?;
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);
-    let by_streams = device.info().capabilities.stream_words && ring.exchange.traffic().direct_bytes > 0;
+    let by_streams = device.stream_words().is_some() && ring.exchange.traffic().direct_bytes > 0;
     let pending = ring.exchange.start_on(&stream)?;
     wait(&pending);
-    let open = device.gate(&stream)?;
+    let open = gate(device, &stream)?;
     pending.finish_on(&stream)?;
     let opened = open_later(Box::new(move || {
         is_open.store(true, Ordering::SeqCst);

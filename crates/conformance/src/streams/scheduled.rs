@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::gate::{TimedGate, wait_until_set};
+use super::gate::{TimedGate, gate, wait_until_set};
 use super::ring::RankRing;
 use crate::device::Slow;
 use crate::{Failure, ensure};
@@ -217,7 +217,7 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
         on_host.copy_from(0, &values)?;
         // No neighbour copies while the gate is closed.
         comm.barrier()?;
-        let gate = TimedGate::new(device.gate(&stream)?);
+        let gate = TimedGate::new(gate(device, &stream)?);
         device.record(&reached, &stream)?;
         exchange.start_on(&stream)?.finish_on(&stream)?;
         let found = exchange.fields().1.to_vec(0)?[0];
@@ -341,7 +341,10 @@ pub fn memory_dropped_in_flight<D: Device>(
     let memory = [
         device.allocate(CELLS, MemoryKind::Device)?,
         device.allocate(CELLS, MemoryKind::Pinned)?,
-        device.allocate_exportable(CELLS)?,
+        match device.memory_export() {
+            Some(export) => export.allocate_exportable(CELLS)?,
+            None => device.allocate(CELLS, MemoryKind::Device)?,
+        },
     ];
     ring.write(1, &stream)?;
     comm.barrier()?;

@@ -11,7 +11,7 @@ use haloport_core::device::{Device, DeviceError, DeviceInfo, MemoryKind, Priorit
 use haloport_core::exchange::{DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY};
 use haloport_core::{BindOptions, Communicator, DataPath, Schedule};
 
-use super::gate::{CALL_LIMIT, TimedGate};
+use super::gate::{CALL_LIMIT, TimedGate, gate};
 use super::ring::RankRing;
 use crate::exchange::random::each;
 use crate::exchange::{cubed_sphere, structured, tripolar, unstructured};
@@ -175,7 +175,7 @@ pub fn large_messages_are_moved<D: Device>(comm: &Communicator, device: &D) -> R
 /// # Errors
 /// What went otherwise.
 pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
-    if !device.info().capabilities.gates {
+    if device.gates().is_none() {
         println!("skipped: {} has no gates", device.id());
         return Ok(());
     }
@@ -306,7 +306,7 @@ impl<D: Device> CallAlteration<D> for CopyWatch {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let next = |left: u64| left.checked_sub(1);
         if self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(1) {
-            let open = device.gate(stream)?;
+            let open = gate(device, stream)?;
             *self.opener.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
         }
         Ok(())

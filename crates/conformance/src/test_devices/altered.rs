@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, BoxCopy, Buffer, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
-    StreamMessagesOffer, WordOperation,
+    Attached, Buffer, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, ImmediateStreams,
+    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
+    StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation, offered,
 };
 
 /// A device `D` with an alteration.
@@ -61,7 +61,7 @@ pub trait Alteration<D: Device>: CallAlteration<D> + Clone {
     /// As there.
     fn allocate(&self, device: &D, bytes: usize, kind: MemoryKind) -> Result<Self::Buffer, DeviceError>;
 
-    /// See [`Device::allocate_exportable`]. By default calls `allocate`.
+    /// See [`MemoryExport::allocate_exportable`]. By default calls `allocate`.
     ///
     /// # Errors
     /// As there.
@@ -69,19 +69,13 @@ pub trait Alteration<D: Device>: CallAlteration<D> + Clone {
         self.allocate(device, bytes, MemoryKind::Device)
     }
 
-    /// See [`Device::allocate_on`].
-    ///
-    /// # Errors
-    /// As there.
-    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<Self::Buffer, DeviceError>;
-
-    /// See [`Device::export`].
+    /// See [`MemoryExport::export`].
     ///
     /// # Errors
     /// As there.
     fn export(&self, device: &D, buffer: &Self::Buffer) -> Result<Vec<u8>, DeviceError>;
 
-    /// See [`Device::import`].
+    /// See [`MemoryExport::import`].
     ///
     /// # Safety
     /// As there.
@@ -125,17 +119,14 @@ impl<D: Device> Alteration<D> for Arc<dyn CallAlteration<D>> {
         device.allocate(bytes, kind)
     }
 
-    fn allocate_on(&self, device: &D, bytes: usize, stream: &D::Stream) -> Result<D::Buffer, DeviceError> {
-        device.allocate_on(bytes, stream)
-    }
-
     fn export(&self, device: &D, buffer: &D::Buffer) -> Result<Vec<u8>, DeviceError> {
-        device.export(buffer)
+        offered(device.memory_export(), "memory that other processes reach", device.id())?.export(buffer)
     }
 
     unsafe fn import(&self, device: &D, token: &[u8]) -> Result<D::Buffer, DeviceError> {
+        let export = offered(device.memory_export(), "memory of other processes", device.id())?;
         // SAFETY: the caller's promise.
-        unsafe { device.import(token) }
+        unsafe { export.import(token) }
     }
 }
 
@@ -181,10 +172,6 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("create_stream")?.create_stream(priority)
     }
 
-    fn create_immediate_stream(&self) -> Result<D::Stream, DeviceError> {
-        self.call("create_immediate_stream")?.create_immediate_stream()
-    }
-
     unsafe fn borrow_stream(&self, handle: usize) -> Result<D::Stream, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.call("borrow_stream")?.borrow_stream(handle) }
@@ -222,10 +209,6 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.call("elapsed")?.elapsed(begin, end)
     }
 
-    fn gate(&self, stream: &D::Stream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
-        self.call("gate")?.gate(stream)
-    }
-
     fn defer_frees(&self) {
         self.device.defer_frees();
     }
@@ -234,44 +217,8 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.device.resume_frees();
     }
 
-    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
-        self.call("flush_remote_writes")?.flush_remote_writes()
-    }
-
-    fn call_host(&self, stream: &D::Stream, function: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
-        self.call("call_host")?.call_host(stream, function)
-    }
-
     fn check_not_captured(&self, stream: &D::Stream) -> Result<(), DeviceError> {
         self.call("check_not_captured")?.check_not_captured(stream)
-    }
-
-    unsafe fn register_words(
-        &self,
-        memory: Pointer,
-        bytes: usize,
-        owner: Arc<dyn Any + Send + Sync>,
-    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call("register_words")?.register_words(memory, bytes, owner) }
-    }
-
-    unsafe fn put_words(&self, operations: &[WordOperation], stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call("put_words")?.put_words(operations, stream) }
-    }
-
-    unsafe fn run_copies_unless(
-        &self,
-        stop: Pointer,
-        copies: &D::Copies,
-        bases: &[Pointer],
-        stream: &D::Stream,
-    ) -> Result<(), DeviceError> {
-        let device = self.call("run_copies_unless")?;
-        self.alteration.before_copies(device, stream)?;
-        // SAFETY: the caller's promise.
-        unsafe { device.run_copies_unless(stop, copies, bases, stream) }
     }
 
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<A::Buffer, DeviceError> {
@@ -280,25 +227,8 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.alteration.allocate(device, bytes, kind)
     }
 
-    fn allocate_exportable(&self, bytes: usize) -> Result<A::Buffer, DeviceError> {
-        self.alteration.allocate_exportable(self.call("allocate_exportable")?, bytes)
-    }
-
-    fn allocate_on(&self, bytes: usize, stream: &D::Stream) -> Result<A::Buffer, DeviceError> {
-        self.alteration.allocate_on(self.call("allocate_on")?, bytes, stream)
-    }
-
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
         self.call("reaches")?.reaches(other)
-    }
-
-    fn export(&self, buffer: &A::Buffer) -> Result<Vec<u8>, DeviceError> {
-        self.alteration.export(self.call("export")?, buffer)
-    }
-
-    unsafe fn import(&self, token: &[u8]) -> Result<A::Buffer, DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.alteration.import(self.call("import")?, token) }
     }
 
     unsafe fn copy(
@@ -310,11 +240,6 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.call("copy")?.copy(source, target, bytes, stream) }
-    }
-
-    unsafe fn copy_box(&self, copy: &BoxCopy, stream: &D::Stream) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.call("copy_box")?.copy_box(copy, stream) }
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &D::Stream) -> Result<(), DeviceError> {
@@ -381,18 +306,115 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         unsafe { self.call("launch")?.launch(launch, stream) }
     }
 
+    fn immediate_streams(&self) -> Option<&dyn ImmediateStreams<D::Stream>> {
+        self.info().capabilities.immediate_streams.then_some(self as _)
+    }
+
+    fn gates(&self) -> Option<&dyn Gates<D::Stream>> {
+        self.info().capabilities.gates.then_some(self as _)
+    }
+
+    fn stream_words(&self) -> Option<&dyn StreamWords<D::Stream, D::Copies>> {
+        self.info().capabilities.stream_words.then_some(self as _)
+    }
+
+    fn memory_export(&self) -> Option<&dyn MemoryExport<A::Buffer>> {
+        self.info().capabilities.memory_export.then_some(self as _)
+    }
+
+    fn stream_messaging(&self) -> Option<&dyn StreamMessaging<D::Stream>> {
+        self.info().capabilities.stream_messages.then_some(self as _)
+    }
+}
+
+impl<D: Device, A: Alteration<D>> ImmediateStreams<D::Stream> for Altered<D, A> {
+    fn create_immediate_stream(&self) -> Result<D::Stream, DeviceError> {
+        let device = self.call("create_immediate_stream")?;
+        offered(device.immediate_streams(), "immediate streams", device.id())?.create_immediate_stream()
+    }
+}
+
+impl<D: Device, A: Alteration<D>> Gates<D::Stream> for Altered<D, A> {
+    fn gate(&self, stream: &D::Stream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        let device = self.call("gate")?;
+        offered(device.gates(), "gates", device.id())?.gate(stream)
+    }
+
+    fn flush_remote_writes(&self) -> Result<(), DeviceError> {
+        let device = self.call("flush_remote_writes")?;
+        offered(device.gates(), "gates", device.id())?.flush_remote_writes()
+    }
+}
+
+impl<D: Device, A: Alteration<D>> StreamWords<D::Stream, D::Copies> for Altered<D, A> {
+    unsafe fn register_words(
+        &self,
+        memory: Pointer,
+        bytes: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
+        let words = words_of(self.call("register_words")?)?;
+        // SAFETY: the caller's promise.
+        unsafe { words.register_words(memory, bytes, owner) }
+    }
+
+    unsafe fn put_words(&self, operations: &[WordOperation], stream: &D::Stream) -> Result<(), DeviceError> {
+        let words = words_of(self.call("put_words")?)?;
+        // SAFETY: the caller's promise.
+        unsafe { words.put_words(operations, stream) }
+    }
+
+    unsafe fn run_copies_unless(
+        &self,
+        stop: Pointer,
+        copies: &D::Copies,
+        bases: &[Pointer],
+        stream: &D::Stream,
+    ) -> Result<(), DeviceError> {
+        let device = self.call("run_copies_unless")?;
+        self.alteration.before_copies(device, stream)?;
+        // SAFETY: the caller's promise.
+        unsafe { words_of(device)?.run_copies_unless(stop, copies, bases, stream) }
+    }
+}
+
+impl<D: Device, A: Alteration<D>> MemoryExport<A::Buffer> for Altered<D, A> {
+    fn allocate_exportable(&self, bytes: usize) -> Result<A::Buffer, DeviceError> {
+        self.alteration.allocate_exportable(self.call("allocate_exportable")?, bytes)
+    }
+
+    fn export(&self, buffer: &A::Buffer) -> Result<Vec<u8>, DeviceError> {
+        self.alteration.export(self.call("export")?, buffer)
+    }
+
+    unsafe fn import(&self, token: &[u8]) -> Result<A::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.alteration.import(self.call("import")?, token) }
+    }
+}
+
+impl<D: Device, A: Alteration<D>> StreamMessaging<D::Stream> for Altered<D, A> {
     fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
-        self.call("offer_stream_messages")?.offer_stream_messages()
+        messaging_of(self.call("offer_stream_messages")?)?.offer_stream_messages()
     }
 
     fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
-        self.call("stream_messages_token")?.stream_messages_token()
+        messaging_of(self.call("stream_messages_token")?)?.stream_messages_token()
     }
 
     fn join_stream_messages(
         &self,
         group: &StreamGroup<'_>,
     ) -> Result<Box<dyn StreamMessages<D::Stream>>, DeviceError> {
-        self.call("join_stream_messages")?.join_stream_messages(group)
+        messaging_of(self.call("join_stream_messages")?)?.join_stream_messages(group)
     }
+}
+
+fn words_of<D: Device>(device: &D) -> Result<&dyn StreamWords<D::Stream, D::Copies>, DeviceError> {
+    offered(device.stream_words(), "words in streams", device.id())
+}
+
+/// The messages of streams of a device that has them.
+pub(crate) fn messaging_of<D: Device>(device: &D) -> Result<&dyn StreamMessaging<D::Stream>, DeviceError> {
+    offered(device.stream_messaging(), "messages in streams", device.id())
 }

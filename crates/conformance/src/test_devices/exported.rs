@@ -74,15 +74,6 @@ impl<D: Device> Alteration<D> for Export {
         Ok(ExportedBuffer::Mapped(Mapped { memory, bytes, device: device.id(), file: Some(file) }))
     }
 
-    fn allocate_on(
-        &self,
-        device: &D,
-        bytes: usize,
-        _stream: &D::Stream,
-    ) -> Result<ExportedBuffer<D::Buffer>, DeviceError> {
-        self.allocate(device, bytes, MemoryKind::Device)
-    }
-
     fn export(&self, device: &D, buffer: &ExportedBuffer<D::Buffer>) -> Result<Vec<u8>, DeviceError> {
         match buffer {
             ExportedBuffer::Mapped(Mapped { file: Some(file), bytes, .. }) => {

@@ -65,47 +65,27 @@ pub struct DeviceInfo {
     /// that are threads and share such a device let no stream wait for a neighbour: `finish` on a stream blocks the host
     /// until all messages have arrived.
     pub shared_queues: bool,
-    /// The optional methods that it offers.
+    /// What it can do that others cannot.
     pub capabilities: Capabilities,
 }
 
-/// The optional groups of methods of [`Device`](super::Device) that a device offers; by default none.
-///
-/// If a flag is `false`, the methods of its group return [`DeviceError::Unsupported`](super::DeviceError::Unsupported)
-/// for every argument. If it is `true`, they may still return it for a particular stream or buffer, as each method
-/// says.
+/// What a device can do that others cannot, for reports; by default nothing. The flags of roles are `true` if
+/// [`Device`](super::Device) hands the role out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// Waiting for all streams at once: [`synchronize_all`](super::Device::synchronize_all). Without it, callers wait
-    /// for each stream.
-    pub all_streams: bool,
-    /// Streams whose work the calling thread does: [`create_immediate_stream`](super::Device::create_immediate_stream).
-    /// Without it, a thread of the driver wakes up for each blocking exchange. For asynchronous devices only.
+    /// The role [`ImmediateStreams`](super::ImmediateStreams).
     pub immediate_streams: bool,
-    /// Points in a stream that the host opens: [`gate`](super::Device::gate). Without it, `finish` on a stream blocks
-    /// the host until all messages have arrived.
+    /// The role [`Gates`](super::Gates).
     pub gates: bool,
-    /// Calls of the host from a stream: [`call_host`](super::Device::call_host). Without it, callers wait for events.
-    pub host_calls: bool,
-    /// Words that streams write and await, and copies that a word stops:
-    /// [`register_words`](super::Device::register_words), [`put_words`](super::Device::put_words) and
-    /// [`run_copies_unless`](super::Device::run_copies_unless), with words in memory of the kind
-    /// [`MemoryKind::Pinned`]. Without them, the host queries events, and hosts hand over the fields that
-    /// neighbours copy.
+    /// The role [`StreamWords`](super::StreamWords).
     pub stream_words: bool,
     /// Memory of the kind [`MemoryKind::Pinned`]. Without it, messages are staged in plain memory of the host.
     pub pinned_memory: bool,
     /// Memory of the kind [`MemoryKind::Shared`].
     pub shared_memory: bool,
-    /// Memory that other processes of the node reach: [`export`](super::Device::export) and
-    /// [`import`](super::Device::import). Without it, fields reach other processes in messages, unless the device
-    /// [runs on the host](DeviceInfo::runs_on_host).
+    /// The role [`MemoryExport`](super::MemoryExport).
     pub memory_export: bool,
-    /// Messages between ranks that streams send and receive:
-    /// [`offer_stream_messages`](super::Device::offer_stream_messages),
-    /// [`stream_messages_token`](super::Device::stream_messages_token) and
-    /// [`join_stream_messages`](super::Device::join_stream_messages). Only the first of them shows whether the
-    /// library is installed. Without it, the transport moves all messages.
+    /// The role [`StreamMessaging`](super::StreamMessaging).
     pub stream_messages: bool,
 }
 

@@ -1,8 +1,7 @@
 //! The device layer: streams, events, memory, asynchronous copies and kernels, behind one trait.
 //!
-//! A backend implements [`Device`] and proves it with the conformance suite. The methods that each device must have
-//! come first in the trait; the optional ones are grouped by capability, and [`DeviceInfo::capabilities`] says which
-//! groups a device offers. Many of the calls are unsafe, with written contracts; the exchange above them is safe.
+//! A backend implements [`Device`] and proves it with the conformance suite. What only some devices can do is in a trait
+//! for each role ([`Gates`], [`StreamWords`], …), which a device hands out if it has it. Many of the calls are unsafe, with written contracts; the exchange above them is safe.
 //!
 //! To read on:
 //!
@@ -20,6 +19,7 @@ mod interface;
 mod kernel;
 mod memory;
 mod memory_kind;
+mod roles;
 mod stream;
 mod stream_messages;
 mod words;
@@ -35,6 +35,7 @@ pub use interface::Device;
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
 pub use memory::{Buffer, MemoryRange, Pointer};
 pub use memory_kind::MemoryKind;
+pub use roles::{Gates, ImmediateStreams, MemoryExport, StreamMessaging, StreamWords, offered};
 pub use stream::{AnyStream, Event, Priority, Stream};
 pub use stream_messages::{StreamGroup, StreamMessage, StreamMessages, StreamMessagesOffer};
 pub use words::WordOperation;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{DeviceError, Pointer, Stream};
 
 /// The processor and the library of a rank, for the ranks that are to form a group; see
-/// [`offer_stream_messages`](super::Device::offer_stream_messages).
+/// [`offer_stream_messages`](super::StreamMessaging::offer_stream_messages).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StreamMessagesOffer {
     /// The name of the processor, unique among all machines. Each rank of a group has a processor of its own.
@@ -40,7 +40,7 @@ impl StreamMessagesOffer {
 /// A group of ranks, as one of them joins it.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamGroup<'a> {
-    /// The token that one rank has [made](super::Device::stream_messages_token) for this group.
+    /// The token that one rank has [made](super::StreamMessaging::stream_messages_token) for this group.
     pub token: &'a [u8],
     /// This rank in the group, from 0.
     pub rank: usize,
@@ -64,7 +64,7 @@ pub struct StreamMessage {
     pub peer: usize,
 }
 
-/// A group of ranks that this one has [joined](super::Device::join_stream_messages): their streams send each other
+/// A group of ranks that this one has [joined](super::StreamMessaging::join_stream_messages): their streams send each other
 /// messages.
 ///
 /// The exchanges of a group run one after the other, in all streams together, in the order in which they were put into

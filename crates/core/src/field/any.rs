@@ -348,12 +348,10 @@ impl Allocation {
         let (base, host_accessible, memory) = match lease {
             Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
             None => {
-                let is_exported = kind == MemoryKind::Device
-                    && device.info().capabilities.memory_export
-                    && node.is_some_and(has_near_neighbours);
-                let buffer = match is_exported {
-                    true => device.allocate_exportable(bytes)?,
-                    false => device.allocate(bytes, kind)?,
+                let is_lent = || kind == MemoryKind::Device && node.is_some_and(has_near_neighbours);
+                let buffer = match device.memory_export().filter(|_| is_lent()) {
+                    Some(export) => export.allocate_exportable(bytes)?,
+                    None => device.allocate(bytes, kind)?,
                 };
                 let (base, host_accessible) = (buffer.pointer(), buffer.host_accessible());
                 let allocated = Box::new(Allocated { device: device.clone(), buffer });

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::device::{Buffer, Device, DeviceError, Pointer};
+use crate::device::{Buffer, Device, DeviceError, Pointer, offered};
 use crate::transport::Lease;
 
 /// The memory of a field, and whether an exchange is using it.
@@ -41,7 +41,7 @@ pub(super) enum Memory {
 pub(crate) trait Exportable: Debug + Send + Sync {
     /// The first address.
     fn begin(&self) -> Pointer;
-    /// See [`Device::export`].
+    /// See [`MemoryExport::export`](crate::device::MemoryExport::export).
     fn export(&self) -> Result<Vec<u8>, DeviceError>;
 }
 
@@ -58,7 +58,8 @@ impl<D: Device> Exportable for Allocated<D> {
     }
 
     fn export(&self) -> Result<Vec<u8>, DeviceError> {
-        self.device.export(&self.buffer)
+        offered(self.device.memory_export(), "memory that other processes reach", self.device.id())?
+            .export(&self.buffer)
     }
 }
 

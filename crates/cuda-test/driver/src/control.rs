@@ -106,6 +106,13 @@ pub extern "C" fn driver_allocate_foreign(bytes: usize) -> usize {
     allocate(bytes, Kind::Device, context).unwrap_or(0) as usize
 }
 
+/// Allocates device memory of a pool of the first device, as another program does, and returns its address, or 0. It is never
+/// freed, and belongs to no context: no work in streams reaches it.
+#[unsafe(no_mangle)]
+pub extern "C" fn driver_allocate_in_pool(bytes: usize) -> usize {
+    allocate(bytes, Kind::Pool, 0).unwrap_or(0) as usize
+}
+
 /// Reads device memory as a network adapter does, for a library that finds the device by the current context.
 ///
 /// # Safety

@@ -11,7 +11,7 @@ use crate::status::{
     CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE,
     NOT_SUPPORTED, Status,
 };
-use crate::work::job::{Planes, Work};
+use crate::work::job::Work;
 use crate::work::point::Point;
 
 impl State {
@@ -144,10 +144,6 @@ impl Work {
             Work::Copy { source, target, bytes } => vec![(*source, *bytes), (*target, *bytes)],
             Work::Write { target, bytes } => vec![(*target, bytes.len())],
             Work::Fill { target, pattern, count } => vec![(*target, pattern.len() * count)],
-            Work::Rows { source, target, row_bytes, rows, planes } => {
-                let end = |side: &Planes| ((planes - 1) * side.height + rows - 1) * side.pitch + row_bytes;
-                vec![(source.address, end(source)), (target.address, end(target))]
-            }
             Work::WriteNumber { address, .. } | Work::AwaitNumber { address, .. } => vec![(*address, 4)],
             _ => Vec::new(),
         }

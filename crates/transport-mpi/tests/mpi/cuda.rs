@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{ensure, ordering, scheduled, structured, unstructured};
-use haloport_core::device::{Device, DeviceError, Priority, Stream};
+use haloport_core::device::{Device, DeviceError, Priority, Stream, offered};
 use haloport_core::transport::Reduction;
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
@@ -124,7 +124,8 @@ fn own_device(comm: &Communicator) -> Result<Option<CudaDevice>, Failure> {
         return skip(format!("{} devices are needed, {found} found", comm.size()));
     }
     let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
-    match device.offer_stream_messages() {
+    let messaging = offered(device.stream_messaging(), "messages in streams", device.id());
+    match messaging.and_then(|it| it.offer_stream_messages()) {
         Err(error @ (DeviceError::NotFound { .. } | DeviceError::Unsupported { .. })) => {
             skip(error.to_string())
         }

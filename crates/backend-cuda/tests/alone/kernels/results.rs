@@ -6,9 +6,7 @@ use std::ops::Range;
 use bytemuck::bytes_of;
 use haloport_conformance::nvrtc::{Target, compilers};
 use haloport_conformance::{drawn, usual};
-use haloport_core::device::dialect::{
-    COPY_ENTRY, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyEntry, CopyTable, CopyTile,
-};
+use haloport_core::device::dialect::{COPY_GROUP_THREADS, COPY_WORDS, CopyBases, CopyTable, CopyTile};
 use haloport_core::device::{BoxCopy, CopyAxis, CopyItem};
 use haloport_cuda_ptx::{Grid, Kernel, Memory, kernels};
 use rand::rngs::StdRng;
@@ -79,34 +77,6 @@ fn lists_of_copies_are_right() {
         }
         assert_eq!(words.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8, 16]);
         eprintln!("{} lists of copies run as PTX of {}", lists(), compiler.path());
-    }
-}
-
-#[test]
-fn single_copies_are_right() {
-    for compiler in drawn(&compilers().unwrap()) {
-        let kernel = compiled(compiler, "copy_entry", COPY_ENTRY);
-        let mut run_so_far = 0;
-        for number in 1000..1000 + lists() {
-            let mut random = StdRng::seed_from_u64(number);
-            let cases = [Case::random(&mut random)];
-            let mut device = Device { pieces: Vec::new() };
-            let mut bases = Vec::new();
-            let (items, expected) = prepare(&cases, &mut device, &mut bases, &mut random);
-            let [CopyItem::Box(copy)] = &items[..] else { continue };
-            if !bases.is_empty() {
-                continue;
-            }
-            for entry in CopyEntry::of_box(copy) {
-                let each = (COPY_TILE_BYTES / entry.word_bytes()) as u32;
-                let arguments = Arguments::default().with(&entry).with(&each);
-                let groups = entry.words().div_ceil(each) as usize + 1;
-                run(&kernel, groups, &arguments, &mut device, &format!("copy {number}: {cases:?}"));
-            }
-            check(&device, &expected, &cases, number);
-            run_so_far += 1;
-        }
-        assert!(run_so_far > lists() / 4, "only {run_so_far} boxes with fixed addresses");
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use haloport_core::device::{Buffer, Device, MemoryKind, Priority, Stream, StreamGroup, StreamMessage};
+use haloport_core::device::{
+    Buffer, Device, MemoryKind, Priority, Stream, StreamGroup, StreamMessage, StreamMessaging,
+};
 
 use super::libraries::{devices, take_calls, with_both};
 

@@ -1,6 +1,6 @@
 //! A missing or old NCCL, and where it is looked for.
 
-use haloport_core::device::Device;
+use haloport_core::device::{Device, StreamMessaging};
 use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, Pattern, Split, run_ranks};
 
 use super::libraries::{built, devices, with_both, without_nccl};

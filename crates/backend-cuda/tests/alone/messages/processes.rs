@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haloport_conformance::messages;
-use haloport_core::device::{Device, StreamGroup};
+use haloport_core::device::{StreamGroup, StreamMessaging};
 
 use super::libraries::{devices, with_both};
 

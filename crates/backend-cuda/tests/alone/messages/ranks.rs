@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haloport_conformance::messages;
-use haloport_core::device::{Device, StreamGroup, StreamMessagesOffer};
+use haloport_core::device::{StreamGroup, StreamMessagesOffer, StreamMessaging};
 
 use super::libraries::{devices, with_both};
 

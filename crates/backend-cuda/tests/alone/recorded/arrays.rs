@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Priority};
+use haloport_core::device::{Buffer, Device, DeviceError, MemoryExport, MemoryKind, Pointer};
 use haloport_core::interop::ArrayDescription;
 use haloport_core::interop::cuda_array::CudaArrayInterface;
 use haloport_core::interop::dlpack::{DLDataType, DLDevice, DLManagedTensor, DLTensor, ManagedTensor};
@@ -10,7 +10,7 @@ use haloport_core::interop::sycl_usm::{SyclObject, SyclUsmArrayInterface};
 use haloport_core::{BlockLayout, ElementType, FieldError, IndexBox};
 use haloport_cuda::CudaDevice;
 
-use super::recording::{Call, recorded, recorded_with};
+use super::recording::{Call, Recording, recorded, recorded_with};
 
 /// Six numbers from this address on, as CuPy describes them.
 fn array(first: Pointer) -> ArrayDescription {
@@ -30,6 +30,11 @@ fn described(first: Pointer, typestr: &str, read_only: bool) -> ArrayDescription
 
 fn layout(array: &ArrayDescription) -> BlockLayout {
     BlockLayout::of_array(IndexBox::new([0], [4]), IndexBox::new([-1], [5]), array, None).unwrap()
+}
+
+/// Memory of a pool of another program.
+fn in_pool(recording: &Recording, bytes: usize) -> Pointer {
+    Pointer::new(std::ptr::with_exposed_provenance_mut(recording.allocate_in_pool(bytes)))
 }
 
 fn text(result: Result<impl Sized, DeviceError>) -> String {
@@ -148,20 +153,19 @@ fn a_field_lies_in_arrays_of_another_program() {
 #[test]
 fn memory_tells_how_other_processes_can_map_it() {
     let name = "arrays::memory_tells_how_other_processes_can_map_it";
-    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_HANDLES", "fabric")], |_| {
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_HANDLES", "fabric")], |recording| {
         let device = CudaDevice::new().unwrap();
-        let stream = device.create_stream(Priority::Normal).unwrap();
-        let late = device.allocate_on(64, &stream).unwrap();
+        let of_pool = in_pool(recording, 64);
         let pinned = device.allocate(64, MemoryKind::Pinned).unwrap();
         let plain = device.allocate(64, MemoryKind::Device).unwrap();
         let exportable = device.allocate_exportable(64).unwrap();
-        for (buffer, expected) in [
-            (&late, [false; 3]),
-            (&pinned, [false; 3]),
-            (&plain, [true, false, false]),
-            (&exportable, [false, true, true]),
+        for (pointer, expected) in [
+            (of_pool, [false; 3]),
+            (pinned.pointer(), [false; 3]),
+            (plain.pointer(), [true, false, false]),
+            (exportable.pointer(), [false, true, true]),
         ] {
-            let memory = device.reached_memory_at(buffer.pointer()).unwrap();
+            let memory = device.reached_memory_at(pointer).unwrap();
             let found = memory.shared_by;
             assert_eq!([found.ipc, found.descriptor, found.fabric], expected, "{memory:?}");
         }
@@ -177,18 +181,15 @@ fn memory_tells_how_other_processes_can_map_it() {
 fn memory_that_is_freed_is_refused() {
     recorded("arrays::memory_that_is_freed_is_refused", |_| {
         let device = CudaDevice::new().unwrap();
-        let stream = device.create_stream(Priority::Normal).unwrap();
         for buffer in [
             device.allocate(64, MemoryKind::Device).unwrap(),
             device.allocate(64, MemoryKind::Pinned).unwrap(),
             device.allocate(64, MemoryKind::Shared).unwrap(),
-            device.allocate_on(64, &stream).unwrap(),
             device.allocate_exportable(64).unwrap(),
         ] {
             let array = array(buffer.pointer());
             device.memory_of(&array).unwrap().unwrap();
             drop(buffer);
-            device.synchronize(&stream).unwrap();
             let error = text(device.memory_of(&array));
             assert!(error.contains("expected one in memory of CUDA that is not freed: "), "{error}");
             assert!(error.ends_with(", which the driver does not know"), "{error}");
@@ -199,16 +200,14 @@ fn memory_that_is_freed_is_refused() {
 #[test]
 fn memory_of_a_pool_and_mapped_memory_are_checked_to_their_last_byte() {
     let name = "arrays::memory_of_a_pool_and_mapped_memory_are_checked_to_their_last_byte";
-    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |_| {
+    recorded_with(name, &["libcuda.so.1"], &[("HALOPORT_DRIVER_DEVICES", "2")], |recording| {
         let (one, two) = (CudaDevice::select("cuda:0").unwrap(), CudaDevice::select("cuda:1").unwrap());
-        let stream = one.create_stream(Priority::Normal).unwrap();
-        let late = one.allocate_on(48, &stream).unwrap();
         let mapped = one.allocate_exportable(2 << 20).unwrap();
-        for (buffer, last) in [(&late, 0), (&mapped, (2 << 20) - 48)] {
-            let fits = array(buffer.pointer().offset(last));
+        for (begin, last) in [(in_pool(recording, 48), 0), (mapped.pointer(), (2 << 20) - 48)] {
+            let fits = array(begin.offset(last));
             let memory = one.memory_of(&fits).unwrap().unwrap();
             assert_eq!((memory.kind, memory.device, memory.context), (MemoryKind::Device, 0, None));
-            let error = text(one.memory_of(&array(buffer.pointer().offset(last + 8))));
+            let error = text(one.memory_of(&array(begin.offset(last + 8))));
             assert!(error.contains("all of them in the allocation"), "{error}");
             let error = text(two.memory_of(&fits));
             assert!(error.contains("copy the data there, or open cuda:0 for it"), "{error}");

@@ -1,6 +1,6 @@
 //! The caller's current context.
 
-use haloport_core::device::{Buffer, Device, DeviceId, MemoryKind, Priority, Stream};
+use haloport_core::device::{Buffer, Device, DeviceId, MemoryExport, MemoryKind, Priority, Stream};
 use haloport_core::{BindOptions, DataPath, Field, Progress, run_ranks};
 use haloport_cuda::CudaDevice;
 
@@ -16,11 +16,11 @@ fn use_it(device: &CudaDevice) {
     let event = device.create_event(true).unwrap();
     let memory = [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared]
         .map(|kind| device.allocate(64, kind).unwrap());
-    let late = device.allocate_on(64, &stream).unwrap();
+    let exportable = device.allocate_exportable(64).unwrap();
     // SAFETY: the memory is that long, and lives until the work is done.
     unsafe {
         device.fill(memory[0].pointer(), &[1, 2], 32, &stream).unwrap();
-        device.copy(memory[0].pointer(), late.pointer(), 64, &device.default_stream()).unwrap();
+        device.copy(memory[0].pointer(), exportable.pointer(), 64, &device.default_stream()).unwrap();
     }
     device.record(&event, &stream).unwrap();
     device.stream_wait(&device.default_stream(), &event).unwrap();

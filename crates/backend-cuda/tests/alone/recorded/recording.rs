@@ -147,6 +147,16 @@ impl Recording {
         }
     }
 
+    /// Allocates device memory of a pool of device 0, as another program does. No work of the driver reaches it.
+    pub(crate) fn allocate_in_pool(&self, bytes: usize) -> usize {
+        // SAFETY: the function has this type.
+        unsafe {
+            let allocate: Symbol<unsafe extern "C" fn(usize) -> usize> =
+                self.0.get(b"driver_allocate_in_pool\0").unwrap();
+            allocate(bytes)
+        }
+    }
+
     /// Reserves addresses of pages of 2 MiB as another program does, and maps memory of each page's device there, 0 or 1, if it
     /// has one.
     pub(crate) fn reserve_foreign(&self, pages: &[Option<u32>]) -> usize {

@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer};
+use haloport_core::device::{Buffer, Device, DeviceError, MemoryExport, MemoryKind, Pointer};
 use haloport_cuda::CudaDevice;
 
 use super::recording::{Recording, recorded, recorded_with};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haloport_core::device::{
-    BoxCopy, Capabilities, CopyItem, Device, DeviceError, DeviceInfo, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    Capabilities, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams, KernelArgument,
+    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
 use super::event::QueuedEvent;
@@ -44,7 +44,6 @@ impl<D: Device> Queued<D> {
     /// If the thread of the default stream cannot be started.
     pub fn new(device: &D) -> Result<Queued<D>, DeviceError> {
         let capabilities = Capabilities {
-            all_streams: true,
             immediate_streams: true,
             gates: true,
             memory_export: false,
@@ -124,10 +123,6 @@ unsafe impl<D: Device> Device for Queued<D> {
         Ok(self.registered(Queue::new(self.number(), self.id())?))
     }
 
-    fn create_immediate_stream(&self) -> Result<QueuedStream, DeviceError> {
-        Ok(self.registered(Queue::immediate(self.number(), self.id())))
-    }
-
     unsafe fn borrow_stream(&self, handle: usize) -> Result<QueuedStream, DeviceError> {
         if handle == 0 {
             return Ok(self.default_stream());
@@ -182,31 +177,6 @@ unsafe impl<D: Device> Device for Queued<D> {
         Ok(end.time("the second event of an elapsed time")?.saturating_duration_since(begin))
     }
 
-    fn gate(&self, stream: &QueuedStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
-        if stream.queue.is_immediate() {
-            return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: self.id() });
-        }
-        let point = Arc::new(Point::default());
-        let opens = Opens(Arc::clone(&point));
-        self.put(stream, move |_, _| {
-            point.wait();
-            Ok(())
-        })?;
-        Ok(Box::new(move || drop(opens)))
-    }
-
-    fn call_host(
-        &self,
-        stream: &QueuedStream,
-        function: Box<dyn FnOnce() + Send>,
-    ) -> Result<(), DeviceError> {
-        let function = Mutex::new(Some(function));
-        self.put(stream, move |device, stream| match lock(&function).take() {
-            Some(function) => device.call_host(stream, function),
-            None => Ok(()),
-        })
-    }
-
     fn allocate(&self, bytes: usize, kind: MemoryKind) -> Result<D::Buffer, DeviceError> {
         self.inner.device.allocate(bytes, kind)
     }
@@ -220,12 +190,6 @@ unsafe impl<D: Device> Device for Queued<D> {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise, which lasts until the work is done.
         self.put(stream, move |device, stream| unsafe { device.copy(source, target, bytes, stream) })
-    }
-
-    unsafe fn copy_box(&self, copy: &BoxCopy, stream: &QueuedStream) -> Result<(), DeviceError> {
-        let copy = *copy;
-        // SAFETY: as for `copy`.
-        self.put(stream, move |device, stream| unsafe { device.copy_box(&copy, stream) })
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &QueuedStream) -> Result<(), DeviceError> {
@@ -311,5 +275,34 @@ unsafe impl<D: Device> Device for Queued<D> {
         let bound = Arc::clone(&launch.bound);
         // SAFETY: as for `copy`.
         self.put(stream, move |device, stream| unsafe { device.launch(&lock(&bound), stream) })
+    }
+
+    fn immediate_streams(&self) -> Option<&dyn ImmediateStreams<QueuedStream>> {
+        Some(self)
+    }
+
+    fn gates(&self) -> Option<&dyn Gates<QueuedStream>> {
+        Some(self)
+    }
+}
+
+impl<D: Device> ImmediateStreams<QueuedStream> for Queued<D> {
+    fn create_immediate_stream(&self) -> Result<QueuedStream, DeviceError> {
+        Ok(self.registered(Queue::immediate(self.number(), self.id())))
+    }
+}
+
+impl<D: Device> Gates<QueuedStream> for Queued<D> {
+    fn gate(&self, stream: &QueuedStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        if stream.queue.is_immediate() {
+            return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: self.id() });
+        }
+        let point = Arc::new(Point::default());
+        let opens = Opens(Arc::clone(&point));
+        self.put(stream, move |_, _| {
+            point.wait();
+            Ok(())
+        })?;
+        Ok(Box::new(move || drop(opens)))
     }
 }

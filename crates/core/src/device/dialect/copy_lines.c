@@ -206,11 +206,3 @@ KERNEL GROUP_SIZE(1) void copy_lines(GLOBAL const CopyEntry *entries, GLOBAL con
         move_lines(entry, tile.first * pieces, tile.count * pieces);
     }
 }
-
-// One entry without blocks, passed with the launch; each thread takes `each` words.
-KERNEL void copy_entry_in_lines(CopyEntry entry, u64 each)
-{
-    u64 first = (u64)GLOBAL_INDEX(0) * each;
-    if (first < entry.words)
-        move_lines(entry, first, entry.words - first < each ? entry.words - first : each);
-}

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::device::dialect::grid::Grid;
-use crate::device::{BoxCopy, CopyItem, MAX_COPY_AXES, SignChange};
+use crate::device::{MAX_COPY_AXES, SignChange};
 
 /// The axes of an entry: those of a box, the words of a run, the rows, and one that is always unused.
 pub(super) const AXES: usize = MAX_COPY_AXES + 3;
@@ -12,7 +12,7 @@ pub(super) const AXES: usize = MAX_COPY_AXES + 3;
 /// kernels copy words in pieces.
 #[repr(C, align(16))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-pub struct CopyEntry {
+pub(super) struct CopyEntry {
     source: u64,
     target: u64,
     source_rows: u64,
@@ -44,15 +44,6 @@ struct EntryAxis {
 }
 
 impl CopyEntry {
-    /// `copy` as the entries of launches of `copy_entry` or `copy_entry_in_lines`: one, several if it is
-    /// large, none if it is empty.
-    pub fn of_box(copy: &BoxCopy) -> Vec<CopyEntry> {
-        if copy.bytes() == 0 {
-            return Vec::new();
-        }
-        Grid::of(&CopyItem::Box(*copy), false).iter().map(CopyEntry::new).collect()
-    }
-
     /// A grid at fixed addresses, without its lists of indices.
     pub(super) fn new(grid: &Grid) -> CopyEntry {
         let mut axes = [EntryAxis::new(1, [0; 2], true); AXES];
@@ -120,12 +111,12 @@ impl CopyEntry {
     }
 
     /// The number of words.
-    pub fn words(&self) -> u32 {
+    pub(super) fn words(&self) -> u32 {
         self.words
     }
 
     /// The size of a word in bytes.
-    pub fn word_bytes(&self) -> usize {
+    pub(super) fn word_bytes(&self) -> usize {
         self.word as usize
     }
 }

@@ -34,28 +34,13 @@ mod entry;
 mod grid;
 mod table;
 
-pub use entry::CopyEntry;
 pub use table::{COPY_BLOCKS, COPY_GROUP_THREADS, COPY_TILE_BYTES, CopyBases, CopyTable, CopyTile};
 
 /// The kernel that runs lists of copies on devices whose threads are not cores: `copy_words` (see [`CopyTable`]).
-pub const COPY_WORDS: &str = concat!(
-    "#define ENTRY GLOBAL const CopyEntry\n",
-    include_str!("copies.h"),
-    include_str!("words.h"),
-    include_str!("copy_words.c")
-);
+pub const COPY_WORDS: &str =
+    concat!(include_str!("copies.h"), include_str!("words.h"), include_str!("copy_words.c"));
 
-/// The kernel that runs a single copy on such devices: `copy_entry(entry, each)`, in groups of [`COPY_GROUP_THREADS`] threads
-/// that take `each` words. It is a program of its own, because few programs need it.
-pub const COPY_ENTRY: &str = concat!(
-    "#define ENTRY const CopyEntry\n",
-    include_str!("copies.h"),
-    include_str!("words.h"),
-    include_str!("copy_entry.c")
-);
-
-/// The kernels for OpenCL devices whose threads are cores: `copy_lines` for lists, and for a single copy
-/// `copy_entry_in_lines(entry, each)`, of which a thread takes `each` words.
+/// The kernel that runs lists of copies on OpenCL devices whose threads are cores: `copy_lines`.
 pub const COPY_LINES: &str = concat!(include_str!("copies.h"), include_str!("copy_lines.c"));
 
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.

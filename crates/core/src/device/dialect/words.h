@@ -1,8 +1,5 @@
 // Consecutive words of an entry, by a group of threads that take them in turn: for devices whose threads are not cores.
 //
-// The source before this defines ENTRY, where the entry lies: `GLOBAL const CopyEntry`, or `const CopyEntry` for a
-// parameter of the kernel.
-//
 // Addresses stay numbers until memory is accessed: with pointers that change in a loop, NVRTC 12 and 13 compiled for
 // minutes without coming to an end.
 
@@ -60,7 +57,7 @@ DEVICE_FUNCTION void step_along(CopyAxis axis, u32 *rest, u32 *indices, i32 *sou
     }
 
 // An entry of at most three axes, without lists of rows: what packing a box needs. Its axes stay in registers.
-DEVICE_FUNCTION void copy_plain(ENTRY *entry, CopyPart part)
+DEVICE_FUNCTION void copy_plain(GLOBAL const CopyEntry *entry, CopyPart part)
 {
     CopyAxis inner = entry->axes[0], middle = entry->axes[1], outer = entry->axes[2];
     for (u32 number = part.first + (u32)LOCAL_INDEX(0); number < part.past; number += AT_ONCE * GROUP_THREADS) {
@@ -84,7 +81,7 @@ DEVICE_FUNCTION void copy_plain(ENTRY *entry, CopyPart part)
 }
 
 // Any entry. Its axes are read again for each four words, from the cache.
-DEVICE_FUNCTION void copy_any(ENTRY *entry, CopyPart part)
+DEVICE_FUNCTION void copy_any(GLOBAL const CopyEntry *entry, CopyPart part)
 {
     for (u32 number = part.first + (u32)LOCAL_INDEX(0); number < part.past; number += AT_ONCE * GROUP_THREADS) {
         u32 rest[AT_ONCE], indices[AT_ONCE], rows[AT_ONCE];
@@ -121,7 +118,7 @@ DEVICE_FUNCTION void copy_any(ENTRY *entry, CopyPart part)
 
 // The words of a part with the other sign, one after the other: only the halos of a few grids need it. Such an entry has
 // no lists of rows.
-DEVICE_FUNCTION void copy_negated(ENTRY *entry, CopyPart part, u32 unaligned)
+DEVICE_FUNCTION void copy_negated(GLOBAL const CopyEntry *entry, CopyPart part, u32 unaligned)
 {
     for (u32 number = part.first + (u32)LOCAL_INDEX(0); number < part.past; number += GROUP_THREADS) {
         u32 rest = number;
@@ -142,7 +139,7 @@ DEVICE_FUNCTION void copy_negated(ENTRY *entry, CopyPart part, u32 unaligned)
 
 // `count` words of an entry, by all threads of a group. The entry begins at these addresses, and all its words lie at
 // multiples of `alignment` or of their size.
-DEVICE_FUNCTION void copy_part(ENTRY *entry, u64 source, u64 target, u32 alignment, u32 first, u32 count)
+DEVICE_FUNCTION void copy_part(GLOBAL const CopyEntry *entry, u64 source, u64 target, u32 alignment, u32 first, u32 count)
 {
     CopyPart part = {source, target, first, first + count, entry->word, 0};
     u32 aligned = part.word <= alignment;

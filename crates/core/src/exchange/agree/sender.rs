@@ -46,7 +46,7 @@ impl PartFields {
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
         let packs = self.packs(pattern, peer);
-        let has_words = self.device.info().capabilities.stream_words;
+        let has_words = self.device.has_words();
         let offer = Offer { packs, is_staged: self.is_staged(pattern), has_words, fields: fields.collect() };
         Ok((offer, published))
     }

@@ -49,7 +49,7 @@ pub enum CopiedBy {
     /// The receiver reads the neighbour's field.
     Receiver,
     /// The sender writes into the neighbour's halo. Both ends must be devices whose streams write and await words
-    /// ([`Capabilities::stream_words`](crate::device::Capabilities::stream_words)); otherwise the receiver copies.
+    /// ([`StreamWords`](crate::device::StreamWords)); otherwise the receiver copies.
     Sender,
 }
 

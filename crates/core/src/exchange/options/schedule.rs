@@ -15,7 +15,7 @@ use crate::device::{AnyStream, Device, Stream};
 /// | `Blocking` | packs and sends at once: the caller has already synchronised | returns when the halos are in place |
 ///
 /// On the CPU all do the same: `start` sends at once, and `finish` returns with the halos in place. On devices
-/// with [immediate streams](Device::create_immediate_stream), `Blocking` does so too: the caller's thread does the work
+/// with [immediate streams](crate::device::ImmediateStreams), `Blocking` does so too: the caller's thread does the work
 /// of the exchange, unless a list of copies is so large that several threads of the device are faster.
 ///
 /// If an exchange has fields on several asynchronous devices, streams are named for each of them or for none.

@@ -6,6 +6,7 @@ use super::host::HostPart;
 use super::stream::{Points, StreamPart, Ways};
 use crate::device::{
     Buffer, Device, DeviceError, DeviceId, DeviceInfo, MemoryKind, StreamGroup, StreamMessagesOffer,
+    StreamMessaging, offered,
 };
 use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Traffic;
@@ -23,7 +24,7 @@ use crate::exchange::ways::words::windows::{StreamWindows, StreamWord};
 use crate::exchange::work::buffers::Staging;
 use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
 use crate::exchange::work::device_user::DeviceUser;
-use crate::exchange::work::mark::Marks;
+use crate::exchange::work::mark::{Marks, words_of};
 use crate::exchange::work::part::{HostWay, Part};
 use crate::exchange::work::streams::OwnStreams;
 use crate::exchange::work::trace::{ExchangeTrace, PartTrace};
@@ -40,6 +41,18 @@ impl<D: Device> PartDevice for D {
         Device::info(self)
     }
 
+    fn has_words(&self) -> bool {
+        self.stream_words().is_some()
+    }
+
+    fn exports_memory(&self) -> bool {
+        self.memory_export().is_some()
+    }
+
+    fn has_stream_messages(&self) -> bool {
+        self.stream_messaging().is_some()
+    }
+
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError> {
         Device::reaches(self, other)
     }
@@ -49,12 +62,13 @@ impl<D: Device> PartDevice for D {
     }
 
     unsafe fn import(&self, token: &[u8]) -> Result<DeviceMemory, DeviceError> {
+        let export = offered(self.memory_export(), "memory of other processes", self.id())?;
         // SAFETY: the caller guarantees it.
-        Ok(memory_of(unsafe { Device::import(self, token)? }))
+        Ok(memory_of(unsafe { export.import(token)? }))
     }
 
     fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError> {
-        if !Device::info(self).capabilities.stream_words {
+        if !self.has_words() {
             return Ok(None);
         }
         let word = Marks::new(self).word()?;
@@ -69,21 +83,21 @@ impl<D: Device> PartDevice for D {
             return Err(DeviceError::invalid("shared memory for a word", "a whole page", found));
         }
         // SAFETY: the mapping lives as long as its owner; only this call registers the page.
-        let registered = unsafe { self.register_words(pointer, WORD_BYTES, Arc::new(memory))? };
+        let registered = unsafe { words_of(self)?.register_words(pointer, WORD_BYTES, Arc::new(memory))? };
         // SAFETY: shared memory is 0 at first, and nothing but the word is in this.
         Ok(unsafe { StreamWord::new(pointer, Arc::from(registered)) })
     }
 
     fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
-        Device::offer_stream_messages(self)
+        messaging_of(self)?.offer_stream_messages()
     }
 
     fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
-        Device::stream_messages_token(self)
+        messaging_of(self)?.stream_messages_token()
     }
 
     fn join_stream_messages(&self, group: &StreamGroup<'_>) -> Result<Arc<dyn AnyGroup>, DeviceError> {
-        let joined = Device::join_stream_messages(self, group)?;
+        let joined = messaging_of(self)?.join_stream_messages(group)?;
         Ok(Arc::new(SharedGroup::<D>::new(joined)))
     }
 
@@ -97,6 +111,10 @@ impl<D: Device> PartDevice for D {
     ) -> Result<Box<dyn Part>, BuildError> {
         build(self, fields, pattern, tag, &ways, trace)
     }
+}
+
+fn messaging_of<D: Device>(device: &D) -> Result<&dyn StreamMessaging<D::Stream>, DeviceError> {
+    offered(device.stream_messaging(), "messages in streams", device.id())
 }
 
 fn memory_of<B: Buffer + 'static>(buffer: B) -> DeviceMemory {

@@ -104,7 +104,7 @@ impl<D: Device> Points<D> {
         fields: &[(usize, BoundField)],
         marks: &mut Marks<D>,
     ) -> Result<Points<D>, DeviceError> {
-        let has_words = device.info().capabilities.stream_words;
+        let has_words = device.stream_words().is_some();
         Ok(Points {
             before: device.create_event(false)?,
             begun: if has_words { Some(marks.mark()?) } else { None },

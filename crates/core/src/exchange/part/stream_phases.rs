@@ -172,12 +172,13 @@ impl<D: Device> Part for StreamPart<D> {
             return Ok(());
         }
         self.trace.prepare_row(&self.device, &on);
-        if !self.device.info().capabilities.gates || !self.end.remote_writes.allow_gates() {
+        if self.device.gates().is_none() || !self.end.remote_writes.allow_gates() {
             return Ok(());
         }
         self.defer_frees();
+        let Some(gates) = self.device.gates() else { return Ok(()) };
         // WAIT: unpacking waits behind its gate for messages.
-        let gate = match self.device.gate(&on) {
+        let gate = match gates.gate(&on) {
             // This stream cannot have gates.
             Err(DeviceError::Unsupported { .. }) => return Ok(()),
             gate => gate?,

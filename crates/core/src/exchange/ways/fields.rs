@@ -26,16 +26,25 @@ pub(crate) struct PartFields {
 pub(crate) trait PartDevice: Debug + Send + Sync {
     fn info(&self) -> &DeviceInfo;
 
+    /// Whether its streams write and await words.
+    fn has_words(&self) -> bool;
+
+    /// Whether other processes of the node reach its memory.
+    fn exports_memory(&self) -> bool;
+
+    /// Whether its streams may send and receive messages.
+    fn has_stream_messages(&self) -> bool;
+
     /// As [`Device::reaches`](crate::device::Device::reaches).
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError>;
 
     /// As [`Device::allocate`](crate::device::Device::allocate), memory of the device.
     fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError>;
 
-    /// As [`Device::import`](crate::device::Device::import).
+    /// As [`MemoryExport::import`](crate::device::MemoryExport::import).
     ///
     /// # Safety
-    /// As for [`Device::import`](crate::device::Device::import).
+    /// As there.
     unsafe fn import(&self, token: &[u8]) -> Result<DeviceMemory, DeviceError>;
 
     /// A word for streams of this device, and of others of its backend in this process; `None` if it has none.
@@ -44,11 +53,11 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     /// A word for streams of this device at the begin of shared memory of at least [`WORD_BYTES`] bytes.
     fn shared_stream_word(&self, memory: SharedMemory) -> Result<StreamWord, DeviceError>;
 
-    /// As [`Device::offer_stream_messages`](crate::device::Device::offer_stream_messages).
+    /// As [`StreamMessaging::offer_stream_messages`](crate::device::StreamMessaging::offer_stream_messages).
     fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError>;
-    /// As [`Device::stream_messages_token`](crate::device::Device::stream_messages_token).
+    /// As [`StreamMessaging::stream_messages_token`](crate::device::StreamMessaging::stream_messages_token).
     fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError>;
-    /// As [`Device::join_stream_messages`](crate::device::Device::join_stream_messages).
+    /// As [`StreamMessaging::join_stream_messages`](crate::device::StreamMessaging::join_stream_messages).
     fn join_stream_messages(&self, group: &StreamGroup<'_>) -> Result<Arc<dyn AnyGroup>, DeviceError>;
     /// Binds all copies of `fields`, and opens their channels.
     fn build(

@@ -1,6 +1,7 @@
 //! Lists of copies that run in every exchange.
 
 use super::buffers::HostCopy;
+use super::mark::words_of;
 use super::streams::MoveStream;
 use super::trace::PartTrace;
 use crate::device::{CopyItem, Device, DeviceError, NextReader, Pointer};
@@ -83,11 +84,11 @@ impl<D: Device> CopyList<D> {
     /// is not 0.
     ///
     /// # Safety
-    /// As for [`Device::run_copies_unless`].
+    /// As for [`StreamWords::run_copies_unless`](crate::device::StreamWords::run_copies_unless).
     pub(crate) unsafe fn run_unless(&self, stop: Pointer, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         let Lane { device, bases, stream, trace } = lane;
         // SAFETY: the caller guarantees it.
-        let put = || unsafe { device.run_copies_unless(stop, &self.copies, bases, stream) };
+        let put = || unsafe { words_of(*device)?.run_copies_unless(stop, &self.copies, bases, stream) };
         trace.time(Phase::Unpacking, "copy from fields", self.bytes, device, stream, put)
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, WordOperation};
+use crate::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, StreamWords, WordOperation, offered};
 use crate::field::{BoundField, LastWrite};
 
 /// Makes the marks and words of a part.
@@ -64,13 +64,18 @@ impl Patience {
     }
 }
 
+/// The words of the streams of a device that has them.
+pub(crate) fn words_of<D: Device>(device: &D) -> Result<&dyn StreamWords<D::Stream, D::Copies>, DeviceError> {
+    offered(device.stream_words(), "words in streams", device.id())
+}
+
 impl<D: Device> Marks<D> {
     pub(crate) fn new(device: &D) -> Marks<D> {
         Marks { device: device.clone(), words: None }
     }
 
     pub(crate) fn mark(&mut self) -> Result<Mark<D>, DeviceError> {
-        let has_words = self.device.info().capabilities.stream_words;
+        let has_words = self.device.stream_words().is_some();
         let word = if has_words { Some(self.word()?) } else { None };
         Ok(Mark { event: self.device.create_event(false)?, word, patience: Patience::default() })
     }
@@ -123,7 +128,7 @@ impl<D: Device> Mark<D> {
         let Some(word) = &self.word else { return device.record(&self.event, stream) };
         word.store(0);
         // SAFETY: the word lives as long as the part, which outlives its work in streams.
-        unsafe { device.put_words(&[WordOperation::Write(word.pointer(), 1)], stream) }
+        unsafe { words_of(device)?.put_words(&[WordOperation::Write(word.pointer(), 1)], stream) }
     }
 
     /// Whether the latest recording is reached. Does not block.

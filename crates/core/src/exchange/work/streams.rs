@@ -32,8 +32,7 @@ impl<D: Device> OwnStreams<D> {
     /// Creates the streams.
     pub(crate) fn new(device: &D) -> Result<OwnStreams<D>, DeviceError> {
         let queued = device.create_stream(Priority::High)?;
-        let has_immediate = device.info().capabilities.immediate_streams;
-        let immediate = has_immediate.then(|| device.create_immediate_stream()).transpose()?;
+        let immediate = device.immediate_streams().map(|it| it.create_immediate_stream()).transpose()?;
         Ok(OwnStreams { queued, immediate, is_immediate: false, moves: None })
     }
 

@@ -47,7 +47,7 @@ functions! {
             16 => 4,  // multiprocessors
             33 => of, // number of the PCI bus
             75 | 76 => 9, // compute capability
-            78 | 89 | 115 => 1, // priorities of streams, shared memory, pools
+            78 | 89 => 1, // priorities of streams, shared memory
             98 => c_int::from(settings().remote_writes == RemoteWrites::Wait), // flushes by waits
             117 => c_int::from(settings().remote_writes == RemoteWrites::Host), // flushes by the host
             118 => 200 * c_int::from(settings().remote_writes == RemoteWrites::Ordered), // their order

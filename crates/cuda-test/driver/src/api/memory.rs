@@ -5,7 +5,6 @@
     reason = "the contracts are those of the driver's functions of these names"
 )]
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::api::context::MEMORY_BYTES;
@@ -16,94 +15,9 @@ use crate::objects::Object;
 use crate::order::host_follows;
 use crate::settings::{Freeing, settings};
 use crate::state::{State, current, state};
-use crate::status::{CAPTURE_UNSUPPORTED, INVALID_CONTEXT, INVALID_VALUE, OUT_OF_MEMORY, Status};
+use crate::status::{CAPTURE_UNSUPPORTED, INVALID_VALUE, OUT_OF_MEMORY, Status};
 use crate::work::access::is_of_host;
-use crate::work::job::{Planes, Work};
-
-/// The type of an address that the driver finds out itself, `CU_MEMORYTYPE_UNIFIED`.
-const UNIFIED: u32 = 4;
-
-/// One side of a copy of rows.
-#[repr(C)]
-pub(crate) struct Side2D {
-    x_bytes: usize,
-    y: usize,
-    memory_type: u32,
-    host: *mut c_void,
-    device: u64,
-    array: *mut c_void,
-    pitch: usize,
-}
-
-/// `CUDA_MEMCPY2D`.
-#[repr(C)]
-pub(crate) struct Copy2D {
-    source: Side2D,
-    target: Side2D,
-    row_bytes: usize,
-    rows: usize,
-}
-
-/// One side of a copy of planes of rows.
-#[repr(C)]
-pub(crate) struct Side3D {
-    x_bytes: usize,
-    y: usize,
-    z: usize,
-    lod: usize,
-    memory_type: u32,
-    host: *mut c_void,
-    device: u64,
-    array: *mut c_void,
-    reserved: *mut c_void,
-    pitch: usize,
-    height: usize,
-}
-
-/// `CUDA_MEMCPY3D`.
-#[repr(C)]
-pub(crate) struct Copy3D {
-    source: Side3D,
-    target: Side3D,
-    row_bytes: usize,
-    rows: usize,
-    planes: usize,
-}
-
-impl Side2D {
-    /// As the one plane of a copy of `rows` rows.
-    fn side(self, rows: usize) -> Side3D {
-        let Side2D { x_bytes, y, memory_type, host, device, array, pitch } = self;
-        Side3D {
-            x_bytes,
-            y,
-            z: 0,
-            lod: 0,
-            memory_type,
-            host,
-            device,
-            array,
-            reserved: host,
-            pitch,
-            height: rows,
-        }
-    }
-}
-
-/// A copy of planes of rows of this many bytes, if the driver accepts it.
-fn rows(source: &Side3D, target: &Side3D, [row_bytes, rows, planes]: [usize; 3]) -> Result<Work, Status> {
-    for side in [source, target] {
-        let fits = side.memory_type == UNIFIED && side.pitch >= row_bytes && side.height >= rows;
-        if !fits || side.x_bytes + side.y + side.z + side.lod > 0 {
-            return Err(INVALID_VALUE);
-        }
-    }
-    if row_bytes * rows * planes == 0 {
-        return Ok(Work::Nothing);
-    }
-    let planes_of = |side: &Side3D| Planes { address: side.device, pitch: side.pitch, height: side.height };
-    Ok(Work::Rows { source: planes_of(source), target: planes_of(target), row_bytes, rows, planes })
-}
+use crate::work::job::Work;
 
 /// A fill with `count` elements of these bytes.
 fn fill(target: u64, pattern: &[u8], count: usize) -> Result<Work, Status> {
@@ -134,8 +48,6 @@ fn attribute(state: &State, attribute: u32, address: u64) -> u64 {
     let begin = block.mapping.address;
     let range = block.mapped.as_ref().map_or(begin..begin + block.bytes, |mapped| mapped.range());
     match attribute {
-        // Memory of pools belongs to none.
-        1 if block.kind == Kind::Pool => 0,
         1 => block.context as u64,
         2 => 1 + u64::from(!matches!(block.kind, Kind::Pinned | Kind::Registered)),
         8 => u64::from(block.kind == Kind::Managed),
@@ -208,18 +120,6 @@ functions! {
         *address = allocate_now(state, bytes, Kind::Pinned)?;
         Ok(())
     }
-    call cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) |state| {
-        state.stream(stream)?;
-        *address = allocate(bytes, Kind::Pool, current())?;
-        Ok(())
-    }
-    give_back cuMemFreeAsync(address: u64, stream: usize) |state| {
-        match state.put(stream, Work::Free(address)) {
-            // Without a current context nothing is put into streams.
-            Err(INVALID_CONTEXT) => free(address, "cuMemFreeAsync"),
-            put => put,
-        }
-    }
     call cuPointerGetAttributes(count: u32, attributes: *const u32, values: *mut *mut u64, address: u64) |state| {
         for number in 0..count as usize {
             let value: *mut u64 = values.add(number).read();
@@ -248,15 +148,6 @@ functions! {
     give_back cuIpcCloseMemHandle(address: u64) |state| { free(address, "cuIpcCloseMemHandle") }
     call cuMemcpyAsync(target: u64, source: u64, bytes: usize, stream: usize) |state| {
         copy(state, [target, source], bytes, stream)
-    }
-    call cuMemcpy2DAsync_v2(copy: *const Copy2D, stream: usize) |state| {
-        let Copy2D { source, target, row_bytes, rows: height } = copy.read();
-        let work = rows(&source.side(height), &target.side(height), [row_bytes, height, 1])?;
-        state.put(stream, work)
-    }
-    call cuMemcpy3DAsync_v2(copy: *const Copy3D, stream: usize) |state| {
-        let Copy3D { source, target, row_bytes, rows: height, planes } = copy.read();
-        state.put(stream, rows(&source, &target, [row_bytes, height, planes])?)
     }
     call cuMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) |state| {
         state.put(stream, fill(target, &value.to_ne_bytes(), count)?)

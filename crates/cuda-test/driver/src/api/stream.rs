@@ -5,9 +5,9 @@
     reason = "the contracts are those of the driver's functions of these names"
 )]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
-use crate::api::{call, functions, show};
+use crate::api::functions;
 use crate::left_out::is_left_out;
 use crate::objects::{Event, Object};
 use crate::order::host_follows;
@@ -15,7 +15,7 @@ use crate::settings::{Fault, settings};
 use crate::status::{
     CAPTURE_IMPLICIT, CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED, Status,
 };
-use crate::work::job::{Callback, Work};
+use crate::work::job::Work;
 
 /// `CU_STREAM_NON_BLOCKING`.
 const NON_BLOCKING: u32 = 1;
@@ -165,25 +165,4 @@ functions! {
         *graph = 0;
         state.end_capture(stream)
     }
-}
-
-/// Apart from the others, because its function is recorded as no number.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuStreamAddCallback(
-    stream: usize,
-    callback: Option<Callback>,
-    with: *mut c_void,
-    _flags: u32,
-) -> Status {
-    call(
-        "cuStreamAddCallback",
-        || format!("stream={}", show(stream as u64)),
-        |state| {
-            let function = callback.ok_or(INVALID_VALUE)?;
-            if state.is_captured(stream) {
-                return Err(CAPTURE_UNSUPPORTED);
-            }
-            state.put(stream, Work::Call { function, stream, with: with.expose_provenance() })
-        },
-    )
 }

@@ -27,7 +27,7 @@ pub(crate) struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Device,
-    /// Device memory that a stream frees.
+    /// Device memory of a pool of another program.
     Pool,
     Managed,
     /// Host memory that devices reach.

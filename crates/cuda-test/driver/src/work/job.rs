@@ -9,7 +9,7 @@ use haloport_cuda_ptx::{Fault as KernelFault, Grid, Kernel};
 use haloport_cuda_races::{Clock, Line, Work as Accessor};
 
 use crate::lane::{Context, Lane};
-use crate::memory::blocks::{Blocks, blocks, free};
+use crate::memory::blocks::{Blocks, blocks};
 use crate::order::{WORDS, host, host_follows};
 use crate::settings::{Fault, settings};
 use crate::status::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, Status};
@@ -28,9 +28,6 @@ pub(crate) struct Job {
 
 /// `CU_STREAM_WAIT_VALUE_FLUSH`.
 const WAIT_FLUSH: u32 = 1 << 30;
-
-/// A function of the program, called from a stream.
-pub(crate) type Callback = unsafe extern "C" fn(usize, Status, *mut c_void);
 
 /// A function of another library for tests, which a stream calls again and again until its work is done.
 pub(crate) type Service = unsafe extern "C" fn(*mut c_void, *mut c_void) -> u32;
@@ -71,8 +68,6 @@ pub(crate) enum Work {
     Copy { source: u64, target: u64, bytes: usize },
     /// Writes bytes that came from memory of the host which is not pinned.
     Write { target: u64, bytes: Arc<[u8]> },
-    /// Copies planes of rows.
-    Rows { source: Planes, target: Planes, row_bytes: usize, rows: usize, planes: usize },
     /// Repeats these bytes.
     Fill { target: u64, pattern: Arc<[u8]>, count: usize },
     /// Reaches a point.
@@ -83,22 +78,10 @@ pub(crate) enum Work {
     AwaitNumber { address: u64, number: u32, how: u32 },
     /// Writes a number.
     WriteNumber { address: u64, number: u32 },
-    /// Calls a function of the host; `stream` is the handle that it gets.
-    Call { function: Callback, stream: usize, with: usize },
     /// Calls a function of another library until its work is done.
     Serve { function: Service, with: usize },
-    /// Frees memory.
-    Free(u64),
     /// Stands for a kernel whose code is not known.
     Nothing,
-}
-
-/// One side of a copy of rows: in bytes from row to row, and in rows from plane to plane.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Planes {
-    pub(crate) address: u64,
-    pub(crate) pitch: usize,
-    pub(crate) height: usize,
 }
 
 /// Whether a piece of work is done, or waits for a number.
@@ -106,15 +89,6 @@ pub(crate) struct Planes {
 enum Progress {
     Done,
     Waits,
-}
-
-thread_local! {
-    static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Whether this thread runs a function that a stream has called. Such functions may not call the driver.
-pub(crate) fn is_in_callback() -> bool {
-    IN_CALLBACK.get()
 }
 
 impl Job {
@@ -143,16 +117,6 @@ impl Work {
                 point.reach(line.clock());
                 Ok(())
             }
-            Work::Call { function, stream, with } => {
-                host_follows(line.clock());
-                IN_CALLBACK.set(true);
-                // SAFETY: the program promised that the function can be called once with this, and has not taken it
-                // back.
-                unsafe { function(*stream, context.fault(), std::ptr::with_exposed_provenance_mut(*with)) };
-                IN_CALLBACK.set(false);
-                line.join(&host());
-                Ok(())
-            }
             Work::Serve { function, with } => {
                 let mut served =
                     Served { context, line, known: blocks(), fault: context.fault(), failure: None };
@@ -164,9 +128,6 @@ impl Work {
                     None => Ok(()),
                     Some(failure) => Err(failure),
                 }
-            }
-            Work::Free(address) => {
-                free(*address, "cuMemFreeAsync").map_err(|status| (status, "memory is freed twice".into()))
             }
             _ if context.fault() != 0 => Ok(()),
             Work::Wait(point) => {
@@ -213,7 +174,6 @@ impl Work {
             }
             Work::Copy { bytes, .. } => format!("a copy of {bytes} bytes"),
             Work::Write { bytes, .. } => format!("a copy of {} bytes from the host", bytes.len()),
-            Work::Rows { row_bytes, rows, .. } => format!("a copy of {rows} rows of {row_bytes} bytes"),
             _ => "a fill".into(),
         }
     }
@@ -238,13 +198,6 @@ impl Work {
                 // SAFETY: the place is that long, and kept by `known`; the bytes are the driver's own.
                 unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
                 Ok(())
-            }
-            Work::Rows { source, target, row_bytes, rows, planes } => {
-                let mut all = (0..*planes).flat_map(|plane| (0..*rows).map(move |row| (plane, row)));
-                all.try_for_each(|(plane, row)| {
-                    let at = |side: &Planes| side.address + ((plane * side.height + row) * side.pitch) as u64;
-                    copy(at(source), at(target), *row_bytes, (context, work))
-                })
             }
             Work::Fill { target, pattern, count } => {
                 let bytes = pattern.len();

@@ -34,7 +34,7 @@ impl PartFields {
             let all = shares(memory, sent, &blocks, field.element);
             return all.then(|| FieldHandle { memory: MemoryToken::Shared(token.clone()), blocks });
         }
-        let memory = storage.allocated().filter(|_| self.device.info().capabilities.memory_export)?;
+        let memory = storage.allocated().filter(|_| self.device.exports_memory())?;
         match memory.export() {
             Ok(token) => Some(FieldHandle {
                 memory: MemoryToken::Exported(self.device.info().id.backend.to_string(), token),

@@ -334,7 +334,7 @@ impl<D: Device> HostWay<D> for Messages<D> {
 pub(crate) enum RemoteWrites {
     /// By opening the gate: they lie in memory of the host, or there are none.
     Ordered,
-    /// By [`Device::flush_remote_writes`] before the gate is opened.
+    /// By [`Gates::flush_remote_writes`](crate::device::Gates::flush_remote_writes) before the gate is opened.
     Flushed,
     /// Not at all: no work that reads them may be behind a gate.
     Unordered,
@@ -353,7 +353,8 @@ impl RemoteWrites {
         if !receives || !info.asynchronous || info.host_accessible || !written() {
             return Ok(RemoteWrites::Ordered);
         }
-        match device.flush_remote_writes() {
+        let Some(gates) = device.gates() else { return Ok(RemoteWrites::Unordered) };
+        match gates.flush_remote_writes() {
             Ok(()) => Ok(RemoteWrites::Flushed),
             Err(DeviceError::Unsupported { .. }) => Ok(RemoteWrites::Unordered),
             Err(error) => Err(error),
@@ -367,6 +368,9 @@ impl RemoteWrites {
 
     /// Makes all messages that have arrived visible to work behind a gate. To be called before it is opened.
     pub(crate) fn flush<D: Device>(self, device: &D) -> Result<(), DeviceError> {
-        if self == RemoteWrites::Flushed { device.flush_remote_writes() } else { Ok(()) }
+        match device.gates().filter(|_| self == RemoteWrites::Flushed) {
+            Some(gates) => gates.flush_remote_writes(),
+            None => Ok(()),
+        }
     }
 }

@@ -63,7 +63,7 @@ impl PartFields {
         match path {
             DataPath::StreamMessages => peers(pattern).next().is_some(),
             DataPath::Quickest => {
-                self.device.info().capabilities.stream_messages
+                self.device.has_stream_messages()
                     && self.is_staged(pattern)
                     && peers(pattern).any(|peer| is_far(pattern, peer))
             }

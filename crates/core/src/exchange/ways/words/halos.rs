@@ -109,7 +109,7 @@ impl PartFields {
     pub(crate) fn published_word(&self, window: &Window) -> Option<StreamWord> {
         let own = self.device.info();
         let same_backend = || lent_blocks(window).iter().all(|block| block.device.backend == own.id.backend);
-        lent_word(window).filter(|_| own.capabilities.stream_words && same_backend()).cloned()
+        lent_word(window).filter(|_| self.device.has_words() && same_backend()).cloned()
     }
 
     /// Makes a word in shared memory for a sender in another process, if streams of both devices write and await words.
@@ -119,7 +119,7 @@ impl PartFields {
         pattern: &Pattern,
         offer: &Offer,
     ) -> (AnsweredWord, Option<StreamWord>, Option<Box<dyn Any + Send + Sync>>) {
-        let have_words = offer.has_words && self.device.info().capabilities.stream_words;
+        let have_words = offer.has_words && self.device.has_words();
         let lease = have_words.then(|| pattern.comm().transport().share(WORD_BYTES)).flatten();
         let Some(Lease { memory, token, name }) = lease else { return (AnsweredWord::None, None, None) };
         match self.device.shared_stream_word(memory) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::windows::{ReachedWords, Stage, StreamWindows};
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, WordOperation};
-use crate::exchange::work::mark::Patience;
+use crate::exchange::work::mark::{Patience, words_of};
 use crate::transport::Transport;
 
 impl<D: Device> StreamWindows<D> {
@@ -56,8 +56,8 @@ impl<D: Device> StreamWindows<D> {
         let ReachedWords { begun, done, .. } = &self.progress[round];
         let write_done = WordOperation::Write(done.pointer(), 1);
         // SAFETY: the words live as long as the windows, which outlive the work.
-        let is_end_put =
-            self.stage == Stage::Put || unsafe { device.put_words(&[write_done], stream) }.is_ok();
+        let put = || words_of(device).and_then(|words| unsafe { words.put_words(&[write_done], stream) });
+        let is_end_put = self.stage == Stage::Put || put().is_ok();
         let patience = Patience::default();
         while done.load() == 0 {
             // Again and again: a neighbour may write at the same time.

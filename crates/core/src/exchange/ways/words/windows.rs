@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::device::{CopyItem, Device, DeviceError, Pointer, WordOperation};
 use crate::exchange::options::ExchangeError;
 use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
-use crate::exchange::work::mark::{Marks, Patience, Word};
+use crate::exchange::work::mark::{Marks, Patience, Word, words_of};
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{TransportError, Window};
 
@@ -248,7 +248,7 @@ impl<D: Device> StreamWindows<D> {
         };
         pieces.into_iter().filter(|piece| !piece.is_empty()).try_for_each(|piece| {
             // SAFETY: the words live as long as the windows, which outlive the work.
-            unsafe { device.put_words(piece, stream) }
+            unsafe { words_of(device)?.put_words(piece, stream) }
         })
     }
 
