@@ -17,7 +17,7 @@ use haloport_core::device::{Device, DeviceError};
 use haloport_core::{Communicator, run_ranks};
 
 use crate::random::{self, cases};
-use crate::{Failure, drawn, faults, staging, trace, usual};
+use crate::{Failure, drawn, faults, overlap, staging, trace, usual};
 
 /// The most ranks of random exchanges.
 const RANKS: usize = 5;
@@ -128,6 +128,12 @@ pub fn large_messages_are_moved_by_a_copy<D: Device>(device: &D) -> Result<(), F
 
 pub fn chunks_that_are_moved_have_a_row_in_the_time_line<D: Device>(device: &D) -> Result<(), Failure> {
     on_ranks(&[2], |comm| trace::moves_have_a_row(comm, device))
+}
+
+pub fn steps_in_a_row_are_right<D: Device>(device: &D) -> Result<(), Failure> {
+    overlap::PATHS.into_iter().try_for_each(|options| {
+        on_ranks(&[1, 2, 3, 4], |comm| overlap::steps_in_a_row(comm, device, options))
+    })
 }
 
 pub fn a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other<D: Device>(

@@ -37,5 +37,5 @@ pub use exchange::{
 pub(crate) use report::judge;
 pub use report::{Exception, Failure, Report};
 pub use setting::{drawn, usual};
-pub use streams::{faults, messages, ordering, panics, scheduled, staging, trace};
+pub use streams::{faults, messages, ordering, overlap, panics, scheduled, staging, trace};
 pub use test_devices::{altered, exported, queued};

@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haloport_conformance::random::cases;
-use haloport_conformance::{Failure, ordering, scheduled, structured, unstructured};
+use haloport_conformance::{Failure, ordering, overlap, scheduled, structured, unstructured};
 use haloport_core::device::{Device, Priority, Stream};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, run_ranks};
 use haloport_cuda::CudaDevice;
-
-use crate::overlap;
 
 /// The paths by which halos are filled.
 const PATHS: [fn() -> BindOptions; 3] = [

@@ -8,14 +8,13 @@ mod transport;
 use std::process::Command;
 use std::time::Duration;
 
-use haloport_conformance::ordering;
+use haloport_conformance::{ordering, overlap};
 use haloport_core::device::{Buffer, Device, MemoryKind, Pointer, Priority};
 use haloport_core::{
     BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split, run_ranks,
 };
 use haloport_cuda::{CudaBuffer, CudaDevice, CudaStream};
 
-use crate::overlap;
 use transport::Network;
 
 type Failure = haloport_core::Error;

@@ -7,15 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use haloport_conformance::random::cases;
-use haloport_conformance::{Failure, ensure, ordering, scheduled, structured, unstructured};
+use haloport_conformance::{Failure, ensure, ordering, overlap, scheduled, structured, unstructured};
 use haloport_core::device::{Device, DeviceError, Priority, Stream, offered};
 use haloport_core::{
     BindError, BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Progress, Split,
     run_ranks,
 };
 use haloport_cuda::CudaDevice;
-
-use crate::overlap;
 
 /// Runs a test on 2 ranks up to the number of devices, at most 4. Prints that it is skipped if there is only one, or no
 /// NCCL.

@@ -8,7 +8,10 @@ use haloport_conformance::{Failure, drawn, ensure, scheduled, usual};
 use haloport_core::{BindOptions, DataPath, Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
-haloport_conformance::backend_tests! { crate::common::device: a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other }
+haloport_conformance::backend_tests! { crate::common::device:
+    a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other,
+    steps_in_a_row_are_right,
+}
 
 /// The chunk sizes in bytes of the tests: whole messages, and small chunks.
 const CHUNKS: [usize; 2] = [usize::MAX, 1000];

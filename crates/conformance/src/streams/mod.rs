@@ -12,6 +12,7 @@ pub mod faults;
 mod gate;
 pub mod messages;
 pub mod ordering;
+pub mod overlap;
 pub mod panics;
 mod ring;
 pub mod scheduled;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
 use haloport_conformance::{
-    Failure, faults, large, line, out_of_step, repeated, structured, transport, usual,
+    Failure, backend, faults, large, line, out_of_step, repeated, structured, transport, usual,
 };
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
@@ -115,6 +115,11 @@ fn exchanges_in_flight_at_once_keep_apart() {
 #[test]
 fn uneven_ranks_need_no_call_of_a_neighbour_that_has_started() {
     random::uneven_ranks(&device(), usual(60, 1000), 4).unwrap();
+}
+
+#[test]
+fn steps_in_a_row_are_right() {
+    backend::steps_in_a_row_are_right(&device()).unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use haloport_conformance::queued::Queued;
 use haloport_conformance::{device, drawn, ordering, panics, scheduled};
-use haloport_core::run_ranks;
+use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
 fn queued() -> Queued<CpuDevice> {
@@ -23,6 +23,7 @@ haloport_conformance::backend_tests! { some_queued:
     a_chunk_arrives_while_the_next_one_is_packed,
     large_messages_are_moved_by_a_copy,
     chunks_that_are_moved_have_a_row_in_the_time_line,
+    steps_in_a_row_are_right,
     a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other,
 }
 
@@ -42,6 +43,15 @@ fn exchanges_are_ordered_with_the_work_around_them() {
 #[test]
 fn exchanges_on_four_streams() {
     run_ranks(3, |comm| scheduled::storm(&comm, &queued(), 50)).unwrap();
+}
+
+#[test]
+fn exchanges_without_a_thread_that_makes_progress() {
+    run_ranks(3, |comm| {
+        comm.set_progress(Progress::Caller)?;
+        scheduled::storm(&comm, &queued(), 50)
+    })
+    .unwrap();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{ensure, ordering, scheduled, structured, unstructured};
+use haloport_conformance::{ensure, ordering, overlap, scheduled, structured, unstructured};
 use haloport_core::device::{Device, DeviceError, Priority, Stream, offered};
 use haloport_core::transport::Reduction;
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
@@ -139,6 +139,7 @@ fn behind_gates(comm: &Communicator, device: &CudaDevice) -> Outcome {
     // SAFETY: the stream outlives what is borrowed from it.
     let borrowed = unsafe { device.borrow_stream(owner.handle()) }?;
     ordering::suite(comm, device, Some(&borrowed))?;
+    overlap::PATHS.into_iter().try_for_each(|options| overlap::steps_in_a_row(comm, device, options))?;
     let time = scheduled::host_goes_on(comm, device, 50, &|| 0)?;
     if comm.rank() == 0 {
         println!(
