@@ -27,6 +27,12 @@ use crate::streams::word_operations::put_words;
 use crate::work::copies::{CudaCopies, address, copy};
 use crate::work::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
 
+// Roles, as named in errors.
+const GATES: &str = "gates, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words";
+const WORDS: &str =
+    "words in streams, as CUDA_LAUNCH_BLOCKING is set, work is batched (WDDM) or streams write no words";
+const MESSAGES: &str = "messages in streams, as this system is not Linux, or CUDA_LAUNCH_BLOCKING is set";
+
 /// An NVIDIA GPU.
 ///
 /// All handles of one device share its primary context, which is that of CUDA's runtime. Streams, events and memory of
@@ -92,6 +98,11 @@ impl CudaDevice {
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<CudaKernel, DeviceError> {
         let program = Program::load(&self.opened.context, source.name, binary.into())?;
         CudaKernel::new(&self.opened, Arc::new(program), source)
+    }
+
+    /// An error unless the device has a role: its methods can be called without asking for it.
+    fn has(&self, role: bool, what: &'static str) -> Result<(), DeviceError> {
+        if role { Ok(()) } else { Err(DeviceError::Unsupported { what, device: self.id() }) }
     }
 
     /// Fills memory where the driver cannot: its own fills are limited in the size and the alignment of the element.
@@ -342,6 +353,7 @@ unsafe impl Device for CudaDevice {
 
 impl Gates<CudaStream> for CudaDevice {
     fn gate(&self, stream: &CudaStream) -> Result<Box<dyn FnOnce() + Send>, DeviceError> {
+        self.has(self.info().capabilities.gates, GATES)?;
         gate(stream)
     }
 
@@ -357,11 +369,13 @@ impl StreamWords<CudaStream, CudaCopies> for CudaDevice {
         bytes: usize,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Box<dyn Any + Send + Sync>, DeviceError> {
+        self.has(self.info().capabilities.stream_words, WORDS)?;
         // SAFETY: the caller's promise.
         Ok(Box::new(unsafe { RegisteredMemory::new(&self.opened, memory, bytes, owner) }?))
     }
 
     unsafe fn put_words(&self, operations: &[WordOperation], stream: &CudaStream) -> Result<(), DeviceError> {
+        self.has(self.info().capabilities.stream_words, WORDS)?;
         // SAFETY: the caller's promise.
         unsafe { put_words(operations, stream) }
     }
@@ -373,6 +387,7 @@ impl StreamWords<CudaStream, CudaCopies> for CudaDevice {
         bases: &[Pointer],
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
+        self.has(self.info().capabilities.stream_words, WORDS)?;
         // SAFETY: the caller's promise.
         unsafe { copies.run(Some(stop), bases, stream) }
     }
@@ -396,10 +411,12 @@ impl MemoryExport<CudaBuffer> for CudaDevice {
 
 impl StreamMessaging<CudaStream> for CudaDevice {
     fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError> {
+        self.has(self.info().capabilities.stream_messages, MESSAGES)?;
         offer(&self.opened)
     }
 
     fn stream_messages_token(&self) -> Result<Vec<u8>, DeviceError> {
+        self.has(self.info().capabilities.stream_messages, MESSAGES)?;
         token(&self.opened)
     }
 
@@ -407,6 +424,7 @@ impl StreamMessaging<CudaStream> for CudaDevice {
         &self,
         group: &StreamGroup<'_>,
     ) -> Result<Box<dyn StreamMessages<CudaStream>>, DeviceError> {
+        self.has(self.info().capabilities.stream_messages, MESSAGES)?;
         Ok(Box::new(CudaMessages::join(&self.opened, group)?))
     }
 }

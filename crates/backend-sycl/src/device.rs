@@ -297,6 +297,9 @@ unsafe impl Device for SyclDevice {
 impl ImmediateStreams<SyclStream> for SyclDevice {
     fn create_immediate_stream(&self) -> Result<SyclStream, DeviceError> {
         let Opened { context, device, info, .. } = &*self.opened;
+        if !info.capabilities.immediate_streams {
+            return Err(DeviceError::Unsupported { what: "immediate streams", device: info.id });
+        }
         let queue = WorkQueue::immediate(context, *device, info.id)?;
         Ok(SyclStream::with_queue(&self.opened, queue))
     }

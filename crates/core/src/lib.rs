@@ -8,8 +8,8 @@
 //! # Two traits
 //!
 //! - [`Device`](device::Device): a processor with streams, events, memory, lists of copies and kernels. Its calls are
-//!   unsafe, with written contracts. Generic code is compiled for each device. What only some devices can do
-//!   is in traits of their own, such as [`Gates`](device::Gates), which a device hands out.
+//!   unsafe, with written contracts. Generic code is compiled for each device. What only some devices can do is in traits
+//!   of their own, such as [`Gates`](device::Gates), which a device hands out.
 //! - [`Transport`](transport::Transport): moves bytes between ranks. It knows no devices' events, fields or patterns.
 //!   Ranks are threads of one process, with the transport of this crate, or processes.
 //!

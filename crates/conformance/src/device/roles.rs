@@ -4,7 +4,6 @@ use haloport_core::device::Device;
 
 use crate::{Failure, ensure};
 
-/// The flags of roles agree with the roles.
 pub(super) fn roles_are_those_of_the_flags<D: Device>(device: &D) -> Result<(), Failure> {
     let flags = device.info().capabilities;
     for (role, flag, is_there) in [

@@ -8,7 +8,7 @@ use super::DeviceId;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The device does not offer this operation; see [`Capabilities`](super::Capabilities).
+    /// The device does not offer this operation: it does not have the [role](super::Device#roles), or refuses this case.
     #[error("{device} does not offer {what}")]
     Unsupported {
         /// The operation.

@@ -65,12 +65,12 @@ pub struct DeviceInfo {
     /// that are threads and share such a device let no stream wait for a neighbour: `finish` on a stream blocks the host
     /// until all messages have arrived.
     pub shared_queues: bool,
-    /// What it can do that others cannot.
+    /// What only some devices can do.
     pub capabilities: Capabilities,
 }
 
-/// What a device can do that others cannot, for reports; by default nothing. The flags of roles are `true` if
-/// [`Device`](super::Device) hands the role out.
+/// What only some devices can do; by default nothing. The flags of roles are for reports: they are `true` if
+/// [`Device`](super::Device) hands the role out. Those of memory answer [`DeviceInfo::offers`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// The role [`ImmediateStreams`](super::ImmediateStreams).

@@ -23,12 +23,13 @@ use super::{
 /// - for memory: `allocate`, `copy`, `write`, `read`, `fill`, `bind_copies`, `run_copies`;
 /// - for kernels: `compile`, `bind`, `rebind`, `launch`.
 ///
-/// The defaults of `id`, `attach`, `is_default`, `reaches` and `check_not_captured` are right for most devices.
+/// The defaults of `id`, `attach`, `is_default`, `reaches` and `check_not_captured` are right for most devices;
+/// `defer_frees` and `resume_frees` concern those with gates, words or messages of streams.
 ///
 /// # Roles
 /// What only some devices can do is in traits of their own: [`ImmediateStreams`], [`Gates`], [`StreamWords`],
-/// [`MemoryExport`] and [`StreamMessaging`]. A device hands itself out for each role that it has, and sets the flag of
-/// that name in [`DeviceInfo::capabilities`], which is for reports: the conformance suite checks that the two agree.
+/// [`MemoryExport`] and [`StreamMessaging`]. A device hands itself out for each role that it has, and sets its
+/// flag in [`DeviceInfo::capabilities`], which is for reports: the conformance suite checks that the two agree.
 ///
 /// # Safety of the unsafe calls
 /// A call that takes addresses or arguments may use them until its work has finished in stream order, not only until it
@@ -41,8 +42,7 @@ use super::{
 /// # Safety
 /// An implementation does to memory what its methods document and nothing else, keeps the order that streams and events
 /// give, and reports an event or a stream as complete only when the work before it is. The same holds for its buffers and
-/// its roles.
-/// The exchange, which is safe, relies on that.
+/// its roles. The exchange, which is safe, relies on that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "not a device",
@@ -252,8 +252,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     fn bind_copies(&self, items: Vec<CopyItem>, reader: NextReader) -> Result<Self::Copies, DeviceError>;
 
     /// Runs a list of copies, as one launch if the device can. Block `k`, which ends of copies are
-    /// [anchored](super::BoxCopy::anchored) to, begins at `bases[k]` in this run; `bases` is read before the call returns. Runs
-    /// that are still under way keep theirs. Neither blocks nor allocates.
+    /// [anchored](super::BoxCopy::anchored) to, begins at `bases[k]` in this run; `bases` is read before the call
+    /// returns. Runs that are still under way keep theirs. Neither blocks nor allocates.
     ///
     /// # Safety
     /// See the trait, for every source and target of the list. `bases` has an entry for every block of the list.

@@ -1,7 +1,8 @@
 //! The device layer: streams, events, memory, asynchronous copies and kernels, behind one trait.
 //!
 //! A backend implements [`Device`] and proves it with the conformance suite. What only some devices can do is in a trait
-//! for each role ([`Gates`], [`StreamWords`], …), which a device hands out if it has it. Many of the calls are unsafe, with written contracts; the exchange above them is safe.
+//! for each role ([`Gates`], [`StreamWords`], …), which a device hands out if it has it. Many of the calls are unsafe, with
+//! written contracts; the exchange above them is safe.
 //!
 //! To read on:
 //!

@@ -72,7 +72,7 @@ pub trait StreamWords<S: Stream, C> {
     /// done. All others access them as atomics.
     ///
     /// # Errors
-    /// Errors of the driver.
+    /// [`DeviceError::Unsupported`] if the driver refuses them in this stream; errors of the driver.
     unsafe fn put_words(&self, operations: &[WordOperation], stream: &S) -> Result<(), DeviceError>;
 
     /// As [`Device::run_copies`](super::Device::run_copies), but copies nothing if the word at `stop` is not 0 when

@@ -5,8 +5,7 @@ use super::agree::FieldSet;
 use super::options::{Schedule, StepError};
 use super::passed::Passed;
 use super::pending::Pending;
-use crate::Error;
-use crate::log;
+use crate::{Error, log};
 
 impl<F: FieldSet> Exchange<F> {
     /// Starts an exchange, runs `interior` while halos travel, finishes the exchange, and runs `boundary`, which may

@@ -1,8 +1,7 @@
 //! Exchanges that own their fields.
 
 use super::agree::{Binder, FieldSet, PassedFields, bind_fields};
-use super::handle::Exchange;
-use super::handle::OwnedFields;
+use super::handle::{Exchange, OwnedFields};
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
 use super::passed::Passed;
 use super::pending::{Pending, PendingFields};

@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::agree::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
-use super::handle::Exchange;
-use super::handle::OwnedFields;
+use super::handle::{Exchange, OwnedFields};
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
 use super::pending::{Pending, PendingFields};
 use super::turns::{Ticket, Turns};

@@ -229,5 +229,11 @@ fn there_are_no_gates(name: &str, variable: (&str, &str)) {
         let capabilities = device.info().capabilities;
         assert!(!capabilities.gates && !capabilities.stream_words);
         assert!(device.gates().is_none() && device.stream_words().is_none());
+        let stream = device.create_stream(Priority::Normal).unwrap();
+        let refused = device.gate(&stream).err().unwrap().to_string();
+        assert!(refused.contains("as CUDA_LAUNCH_BLOCKING is set"), "{refused}");
+        // SAFETY: no word is passed.
+        let refused = unsafe { device.put_words(&[], &stream) }.unwrap_err().to_string();
+        assert!(refused.contains("as CUDA_LAUNCH_BLOCKING is set"), "{refused}");
     });
 }

@@ -12,8 +12,7 @@
 
 use std::ops::Range;
 
-use super::side::ALIGNMENT;
-use super::side::{Side, fill, join};
+use super::side::{ALIGNMENT, Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
 use crate::exchange::options::Way;

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use super::error::ExchangeError;
-use super::path::HaloOrder;
-use super::path::{CopiedBy, DataPath};
+use super::path::{CopiedBy, DataPath, HaloOrder};
 use crate::callback;
 
 /// Default of [`BindOptions::staging_chunk`]: 1 MiB. It takes about 40 µs through a network of 200 Gb/s or across a bus

@@ -1,7 +1,6 @@
 //! The order of an exchange relative to other work.
 
-use std::fmt;
-use std::slice;
+use std::{fmt, slice};
 
 use crate::device::{AnyStream, Device, Stream};
 

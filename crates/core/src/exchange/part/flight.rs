@@ -257,7 +257,7 @@ impl Flight {
         }
     }
 
-    /// Whether the status is such a one; `true` while another thread is polling, which may be about to open the gate, and may
+    /// Whether `is` holds for the status; `true` while another thread is polling, which may be about to open the gate, and may
     /// be waiting for this caller.
     fn may_be(&self, is: impl Fn(&Status) -> bool) -> bool {
         match self.state.try_lock() {

@@ -29,7 +29,7 @@ pub(crate) struct HostPart<D: Device> {
 }
 
 impl<D: Device> HostPart<D> {
-    /// The `ways` are started in this order.
+    /// The `ways` start and finish in this order, and advance and close in the reverse one.
     pub(crate) fn new(
         device: D,
         stream: D::Stream,

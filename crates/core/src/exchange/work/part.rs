@@ -86,9 +86,9 @@ pub(crate) trait Part: Send {
 /// One way of moving cells on a device that has done its work when a call returns, bound: its work in each phase.
 ///
 /// # Safety of the unsafe calls
-/// From `start` until the exchange has ended, nobody but the ways of the part touches the halo cells, and nobody writes the
-/// cells that are sent. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in
-/// `finish`.
+/// When `start` is called, the last exchange has ended, and the work before is done. From then until the exchange has ended,
+/// nobody but the part touches the halo cells, and nobody writes the cells that are sent. Each way fills halo cells of its
+/// own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in `finish`.
 pub(crate) trait HostWay<D: Device>: Send {
     /// Begins an exchange. The last one has ended.
     fn begin(&mut self);

@@ -2,7 +2,7 @@
 //! field, or packed by the sender and unpacked by the receiver.
 //!
 //! Once: `mapping` maps fields of other processes and keeps exported device memory alive, `segment` is memory that two
-//! processes share, and `bind` binds the copies. Every time: `windows`, with `lent_window`, one that is lent.
+//! processes share, and `bind` binds the copies. Every time: `windows`; `lent_window`: a window that this rank lends.
 
 pub(crate) mod bind;
 pub(crate) mod lent_window;
