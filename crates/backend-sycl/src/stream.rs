@@ -59,7 +59,11 @@ impl SyclStream {
                 format!("one of the context {context:#x} and the device {device:#x}"),
             ));
         }
-        Ok(SyclStream::with_queue(opened, WorkQueue::foreign(queue)))
+        let queue = WorkQueue::foreign(queue);
+        if !queue.in_order && opened.is_intels_cpu_runtime() {
+            queue.keep_for_ever().map_err(failed("clRetainCommandQueue", opened.id()))?;
+        }
+        Ok(SyclStream::with_queue(opened, queue))
     }
 
     /// Puts one command into the queue, after all earlier commands and before all later ones.

@@ -93,6 +93,11 @@ impl Opened {
     pub(crate) fn id(&self) -> DeviceId {
         self.info.id
     }
+
+    /// Whether the driver is Intel's runtime for CPUs, the only one with immediate streams.
+    pub(crate) fn is_intels_cpu_runtime(&self) -> bool {
+        self.info.capabilities.immediate_streams
+    }
 }
 
 fn new_context(candidate: &Candidate) -> Result<Context, DeviceError> {

@@ -1,5 +1,6 @@
 //! Queues, and markers in them.
 
+use std::mem;
 use std::ptr;
 use std::sync::OnceLock;
 use std::thread;
@@ -91,6 +92,16 @@ impl WorkQueue {
             profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
             clock: OnceLock::new(),
         }
+    }
+
+    /// Takes a reference that is never released.
+    ///
+    /// When the last reference to a queue that is out of order is released, Intel's CPU runtime (2026.2) waits for all
+    /// its commands. If the thread that executed the last one does this, which no event excludes, it waits for itself,
+    /// and no other work of the process gets that thread again.
+    pub(crate) fn keep_for_ever(&self) -> Result<(), cl_int> {
+        // SAFETY: the queue is live.
+        unsafe { Queue::retain(self.raw()) }.map(mem::forget)
     }
 
     pub(crate) fn raw(&self) -> cl_command_queue {

@@ -96,6 +96,29 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
     }
 }
 
+/// Intel's CPU runtime would wait for ever in one of the first hundreds of rounds. See `WorkQueue::keep_for_ever`.
+#[test]
+fn a_queue_out_of_order_can_be_released_at_once_after_its_work() {
+    const BYTES: usize = 1 << 16;
+    let Some(device) = crate::common::device() else { return };
+    let rounds = || {
+        let buffer = || device.allocate(BYTES, MemoryKind::Device).unwrap();
+        let (from, to) = (buffer(), buffer());
+        for _ in 0..1000 {
+            let queue = crate::common::OutOfOrder::new(&device);
+            // SAFETY: the queue outlives the stream; the memory lives until the stream is empty.
+            unsafe {
+                let stream = device.borrow_stream(queue.handle()).unwrap();
+                for _ in 0..3 {
+                    device.copy(from.pointer(), to.pointer(), BYTES, &stream).unwrap();
+                }
+                device.synchronize(&stream).unwrap();
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(rounds))));
+}
+
 #[test]
 fn a_queue_of_another_context_is_refused() {
     let Some(device) = crate::common::device() else { return };
