@@ -154,7 +154,8 @@ pub mod exchange {
     #[doc(inline)]
     pub use haloport_core::exchange::{
         BindError, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
-        ExchangeError, FieldLayout, FieldSet, HaloOrder, SourceTarget, StepError, Traffic,
+        Description, ExchangeError, FieldLayout, FieldSet, HaloOrder, Obstacle, Route, SourceTarget,
+        StepError, Traffic,
     };
 }
 

@@ -18,7 +18,7 @@
 ! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, else a status of haloport.h and its text.
 ! Without `stat`, a failure ends the program. After a failure, results are those of nothing: rank -1, 0 ranks, not ready, no cells.
 module haloport
-  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_int, c_int8_t, c_int32_t, &
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
     c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
@@ -36,6 +36,9 @@ module haloport
     procedure :: size => comm_size
     procedure :: barrier => comm_barrier
     procedure :: set_time_limit => comm_set_time_limit
+    procedure :: set_warn_after => comm_set_warn_after
+    procedure, private :: reduce_int32, reduce_int64, reduce_real32, reduce_real64
+    generic :: all_reduce => reduce_int32, reduce_int64, reduce_real32, reduce_real64
     procedure :: free => comm_free
   end type
 
@@ -60,6 +63,7 @@ module haloport
     procedure :: start => plan_start
     procedure :: finish => plan_finish
     procedure :: ready => plan_ready
+    procedure :: describe => plan_describe
     procedure :: free => plan_free
   end type
 
@@ -82,7 +86,7 @@ module haloport
   type(hp_stream), parameter :: hp_block = hp_stream(1, 0)
 
   interface hp_pattern_create
-    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid
+    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_lists
   end interface
 
   ! In haloport_fortran.c and haloport.h.
@@ -111,6 +115,17 @@ module haloport
       type(c_ptr), value :: comm
       real(c_double), value :: seconds
     end function
+    integer(c_int) function hp_comm_set_warn_after(comm, seconds) bind(c)
+      import
+      type(c_ptr), value :: comm
+      real(c_double), value :: seconds
+    end function
+    integer(c_int) function hpf_all_reduce(comm, reduction, bytes, is_real, value) bind(c)
+      import
+      type(c_ptr), value :: comm, value
+      character(kind=c_char), intent(in) :: reduction(*)
+      integer(c_int32_t), value :: bytes, is_real
+    end function
     integer(c_int) function hp_comm_free(comm) bind(c)
       import
       type(c_ptr), value :: comm
@@ -122,6 +137,12 @@ module haloport
     integer(c_int) function hpf_plan_free(plan) bind(c)
       import
       type(c_ptr), value :: plan
+    end function
+    integer(c_int) function hpf_plan_describe(plan, text, bytes) bind(c)
+      import
+      type(c_ptr), value :: plan
+      character(kind=c_char), intent(out) :: text(*)
+      integer(c_size_t), intent(inout) :: bytes
     end function
     integer(c_int) function hpf_ready(plan, has_ticket, ticket, ready) bind(c)
       import
@@ -140,11 +161,21 @@ module haloport
       integer(c_int), value :: has_owners
       type(c_ptr), intent(out) :: pattern
     end function
-    integer(c_int) function hpf_pattern_grid(comm, axes, cells, halo, periodic, parts, faces_only, boxes, lower, upper, pattern) &
-      bind(c)
+    integer(c_int) function hpf_pattern_lists(comm, cells, sends, send_ranks, send_cells, send_at, receives, receive_ranks, &
+      receive_cells, receive_at, pattern) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), value :: axes, faces_only, boxes
+      integer(c_int64_t), value :: cells
+      integer(c_int32_t), value :: sends, receives
+      integer(c_int32_t), intent(in) :: send_ranks(*), send_at(*), receive_ranks(*), receive_at(*)
+      integer(c_int64_t), intent(in) :: send_cells(*), receive_cells(*)
+      type(c_ptr), intent(out) :: pattern
+    end function
+    integer(c_int) function hpf_pattern_grid(comm, axes, cells, halo, periodic, parts, faces_only, sphere, fold, points, boxes, &
+      lower, upper, pattern) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: axes, faces_only, sphere, fold, points, boxes
       integer(c_int64_t), intent(in) :: cells(*), lower(*), upper(*)
       integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
       type(c_ptr), intent(out) :: pattern
@@ -159,13 +190,13 @@ module haloport
       integer(c_int32_t), value :: axes, which
       integer(c_int64_t), intent(out) :: lower(*), upper(*)
     end function
-    integer(c_int) function hpf_plan_create(pattern, grid_axes, axes, origin, fixed, in_flight, plan, &
+    integer(c_int) function hpf_plan_create(pattern, grid_axes, axes, vector, origin, fixed, in_flight, path, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
       integer(c_int32_t), value :: grid_axes, fixed, in_flight
-      character(kind=c_char), intent(in) :: axes(*)
+      character(kind=c_char), intent(in) :: axes(*), vector(*), path(*)
       integer(c_int64_t), intent(in) :: origin(*)
       type(c_ptr), intent(out) :: plan
       type(*), intent(inout), asynchronous :: a1(..)
@@ -261,6 +292,54 @@ contains
     call ended(hp_comm_set_time_limit(self%handle, seconds), stat, errmsg)
   end subroutine
 
+  ! The time in seconds after which a wait for other ranks is a warning; 0 for never.
+  subroutine comm_set_warn_after(self, seconds, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(in) :: seconds
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hp_comm_set_warn_after(self%handle, seconds), stat, errmsg)
+  end subroutine
+
+  ! Replaces the value by the 'sum' of those of all ranks, the smallest, 'min', or the largest, 'max'. All ranks get the same bits, in
+  ! every run. If a rank has a NaN, so is the result. `all_reduce` of a communicator. Collective.
+  subroutine reduce_real64(self, value, reduction, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(inout), target :: value
+    character(*), intent(in) :: reduction
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8, 1, c_loc(value)), stat, errmsg)
+  end subroutine
+
+  subroutine reduce_real32(self, value, reduction, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    real(c_float), intent(inout), target :: value
+    character(*), intent(in) :: reduction
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4, 1, c_loc(value)), stat, errmsg)
+  end subroutine
+
+  subroutine reduce_int64(self, value, reduction, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    integer(c_int64_t), intent(inout), target :: value
+    character(*), intent(in) :: reduction
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8, 0, c_loc(value)), stat, errmsg)
+  end subroutine
+
+  ! The sum is modulo 2^32.
+  subroutine reduce_int32(self, value, reduction, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    integer(c_int32_t), intent(inout), target :: value
+    character(*), intent(in) :: reduction
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4, 0, c_loc(value)), stat, errmsg)
+  end subroutine
+
   subroutine comm_free(self, stat, errmsg)
     class(hp_comm), intent(inout) :: self
     integer, intent(out), optional :: stat
@@ -313,21 +392,30 @@ contains
 
   ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or two for each axis: below
   ! and above. The grid is split evenly, into `parts` along each axis if they are given, or this rank owns the cells from `lower`
-  ! to `upper`, which count from 1. Each list has one value for all axes, or one for each; others are refused. Collective.
-  subroutine pattern_of_grid(pattern, comm, cells, halo, periodic, parts, lower, upper, faces_only, stat, errmsg)
+  ! to `upper`, which count from 1. Each list has one value for all axes, or one for each; others are refused.
+  !
+  ! A cubed sphere has six tiles, its last axis; the two axes before it have the same extent, and one of levels may come first.
+  !
+  ! A tripolar grid has axis 2, y, folded onto itself at its upper end, along axis 1, x, which is periodic: about centres of cells,
+  ! `fold='cell'` (ORCA2, ORCA025, ORCA12), or about corners, `fold='corner'` (ORCA05, ORCA1, MOM, POP). `points` are those that the
+  ! pattern exchanges: 'cells' (T), the default, 'east-edges' (U), 'north-edges' (V) or 'corners' (F). Collective.
+  subroutine pattern_of_grid(pattern, comm, cells, halo, periodic, parts, lower, upper, faces_only, cubed_sphere, fold, points, &
+      stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_comm), intent(in) :: comm
     integer, intent(in) :: cells(:), halo(:)
     logical, intent(in), optional :: periodic(:)
     integer, intent(in), optional :: parts(:), lower(:), upper(:)
-    logical, intent(in), optional :: faces_only
+    logical, intent(in), optional :: faces_only, cubed_sphere
+    character(*), intent(in), optional :: fold, points
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: extents(4), first(4), past(4)
-    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, boxes
+    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, sphere, pivot, kind_of_points, boxes
     integer :: axes
     axes = size(cells)
-    extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; boxes = -1
+    extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; sphere = 0; pivot = 0
+    kind_of_points = 0; boxes = -1
     if (axes >= 1 .and. axes <= 4) then
       extents(:axes) = cells
       if (size(halo) == 2*axes) then
@@ -345,10 +433,51 @@ contains
         'lower, upper: expected both, or neither, found one of them'//c_null_char)
     end if
     if (present(faces_only)) faces = merge(1, 0, faces_only)
+    if (present(cubed_sphere)) sphere = merge(1, 0, cubed_sphere)
+    if (present(fold)) pivot = number_of('fold', fold, [character(12) :: 'cell', 'corner'])
+    if (present(points)) kind_of_points = number_of('points', points, [character(12) :: 'cells', 'east-edges', 'north-edges', &
+      'corners']) - 1
     pattern%axes = axes
-    call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, boxes, first, past, &
-      pattern%handle), stat, errmsg)
+    call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, sphere, pivot, &
+      kind_of_points, boxes, first, past, pattern%handle), stat, errmsg)
   end subroutine
+
+  ! `cells` cells on each rank, with the lists that the program has made itself: to each rank of `send_to`, counted from 0, go as
+  ! many of `send_cells`, one after the other, as `send_counts` says; from each rank of `receive_from` come those of
+  ! `receive_cells`. Cells count from 1, and travel in the order of the lists. Collective.
+  subroutine pattern_of_lists(pattern, comm, cells, send_to, send_counts, send_cells, receive_from, receive_counts, &
+      receive_cells, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_comm), intent(in) :: comm
+    integer, intent(in) :: cells
+    integer, intent(in) :: send_to(:), send_counts(:), send_cells(:), receive_from(:), receive_counts(:), receive_cells(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call check_length('send_counts', size(send_counts), size(send_to))
+    call check_length('send_cells', size(send_cells), sum(send_counts))
+    call check_length('receive_counts', size(receive_counts), size(receive_from))
+    call check_length('receive_cells', size(receive_cells), sum(receive_counts))
+    call ended(hpf_pattern_lists(comm%handle, int(cells, c_int64_t), &
+      size(send_to, kind=c_int32_t), int(send_to, c_int32_t), int(send_counts, c_int64_t), int(send_cells - 1, c_int32_t), &
+      size(receive_from, kind=c_int32_t), int(receive_from, c_int32_t), int(receive_counts, c_int64_t), &
+      int(receive_cells - 1, c_int32_t), pattern%handle), stat, errmsg)
+  end subroutine
+
+  ! The place of a word among those that are known. If it is none of them, the next call is refused.
+  function number_of(name, word, known) result(number)
+    character(*), intent(in) :: name, word, known(:)
+    integer(c_int32_t) :: number
+    integer :: place
+    character(:), allocatable :: words
+    words = ''
+    do place = 1, size(known)
+      number = int(place, c_int32_t)
+      if (word == known(place)) return
+      words = words//' '//trim(known(place))
+    end do
+    number = 1
+    call hpf_complain(name//': expected one of'//words//', found '//trim(word)//c_null_char)
+  end function
 
   ! The values of a list for each of `axes` axes. If the list has neither one nor that many, the next call refuses it.
   function of_axes(name, list, axes) result(values)
@@ -451,29 +580,39 @@ contains
   ! owned one along each axis, or `lower` their lower bounds, if the first owned cell has the index 1. Both have one value for all
   ! axes, or one for each.
   !
+  ! `vector` has a word, as in `axes`, for each component of a vector: the axis of the grid along which it points. Across the edges of
+  ! a cubed sphere and the fold of a tripolar grid, components are exchanged and change their signs. With a part for each array,
+  ! separated by ';', of which those of scalars are empty, arrays may differ. By default all are scalars.
+  !
   ! With `fixed`, the plan keeps these arrays, which must not move or end before it. Neighbours that are threads of this process
   ! then copy straight from them. Between processes `fixed` saves nothing, since the module has no memory that processes share.
   !
   ! `in_flight` is how many exchanges can be started and not finished at once, by default 1. With more, `start`, `finish` and
   ! `ready` need tickets.
+  !
+  ! `path` is how data gets to other ranks: 'direct', 'shared', 'messages' or 'stream-messages', or 'quickest', the default. If a
+  ! path is not possible, the call fails with the reason. `describe` of the plan tells the paths.
   subroutine hp_plan_create(plan, pattern, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
-      axes, halo, lower, fixed, in_flight, stat, errmsg)
+      axes, vector, halo, lower, fixed, in_flight, path, stat, errmsg)
     type(hp_plan), intent(out) :: plan
     type(hp_pattern), intent(in) :: pattern
     type(*), intent(inout), asynchronous :: a1(..)
     type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
       a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
-    character(*), intent(in), optional :: axes
+    character(*), intent(in), optional :: axes, vector
     integer, intent(in), optional :: halo(:), lower(:)
     logical, intent(in), optional :: fixed
     integer, intent(in), optional :: in_flight
+    character(*), intent(in), optional :: path
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(:), allocatable :: words, directions, way
     integer(c_int64_t) :: origin(4)
     integer(c_int32_t) :: keeps, flights
     integer :: axis_count
-    origin = 0; keeps = 0; flights = 1
+    origin = 0; keeps = 0; flights = 1; words = c_null_char
+    directions = c_null_char; way = c_null_char
     axis_count = min(max(pattern%axes, 1), 4)
     if (present(halo)) origin(:axis_count) = of_axes('halo', halo, axis_count)
     if (present(lower)) origin(:axis_count) = 1 - of_axes('lower', lower, axis_count)
@@ -483,15 +622,12 @@ contains
       'halo, lower: expected neither for arrays on a mesh, found one'//c_null_char)
     if (present(fixed)) keeps = merge(1, 0, fixed)
     if (present(in_flight)) flights = int(in_flight, c_int32_t)
-    if (present(axes)) then
-      call ended(hpf_plan_create(pattern%handle, pattern%axes, trim(axes)//c_null_char, origin, keeps, flights, plan%handle, &
+    if (present(axes)) words = trim(axes)//c_null_char
+    if (present(vector)) directions = trim(vector)//c_null_char
+    if (present(path)) way = trim(path)//c_null_char
+    call ended(hpf_plan_create(pattern%handle, pattern%axes, words, directions, origin, keeps, flights, way, plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
-    else
-      call ended(hpf_plan_create(pattern%handle, pattern%axes, c_null_char, origin, keeps, flights, plan%handle, &
-      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
-      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
-    end if
   end subroutine
 
   ! Fills the halos of these arrays: as many as the plan was made for, of these layouts. Returns when they are in place, on
@@ -577,6 +713,34 @@ contains
     if (present(ticket)) number = ticket%number
     call ended(hpf_ready(self%handle, merge(1, 0, present(ticket)), number, ready), stat, errmsg)
     plan_ready = ready /= 0
+  end function
+
+  ! A JSON text of what was settled: for each neighbour and array the path, and why no quicker one; the amounts of data. Arrays and
+  ! ranks count from 0 in it. docs/c-and-fortran.md explains its words. Empty after a failure.
+  function plan_describe(self, stat, errmsg) result(text)
+    class(hp_plan), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(:), allocatable :: text
+    character(kind=c_char), allocatable :: found(:)
+    integer(c_size_t) :: bytes, place
+    integer(c_int) :: code
+    text = ''
+    bytes = 1
+    allocate (found(1))
+    code = hpf_plan_describe(self%handle, found, bytes)
+    if (code == 0) then
+      deallocate (found)
+      allocate (found(bytes))
+      code = hpf_plan_describe(self%handle, found, bytes)
+    end if
+    if (code == 0) then
+      text = repeat(' ', int(bytes) - 1)
+      do place = 1, bytes - 1
+        text(place:place) = found(place)
+      end do
+    end if
+    call ended(code, stat, errmsg)
   end function
 
   ! Ends the exchanges in flight, and frees the plan.

@@ -117,7 +117,37 @@ static int without(int *roles, int count, int role) {
     return count;
 }
 
-static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const char *axes, const int64_t *origin, hp_array *to) {
+/*
+ * The part of `words` for an array: all of them if they are for all arrays. Null if there is none; `*end` is the end of the part.
+ */
+static const char *part_of(const char *words, int number, const char **end) {
+    const char *part = words;
+    *end = strchr(part, ';');
+    for (int place = 0; place < number && strchr(words, ';'); place++) {
+        if (!*end) return NULL;
+        part = *end + 1, *end = strchr(part, ';');
+    }
+    if (!*end) *end = part + strlen(part);
+    return part;
+}
+
+/* Sets the axes along which the components of an array point. */
+static int set_vector(const char *words, int number, int grid_axes, hp_array *to) {
+    int roles[MOST_AXES];
+    const char *end, *part = part_of(words, number, &end);
+    if (!part) return refused("expected a part of `vector`, found fewer parts than arrays", number);
+    int count = roles_of(part, end, grid_axes, roles);
+    if (count < 0 || count > 4) return refused("expected an axis of the grid for each of up to 4 components in `vector`, found others", number);
+    for (int place = 0; place < count; place++) {
+        if (roles[place] < HP_CELLS || roles[place] >= HP_CELLS + 4)
+            return refused("expected axes of the grid in `vector`, such as x, found another word", number);
+        to->vector[place] = roles[place];
+    }
+    return 0;
+}
+
+static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const char *axes, const char *vector, const int64_t *origin,
+                    hp_array *to) {
     hp_array made = HP_ARRAY_INIT;
     if (found->version != CFI_VERSION)
         return refused("expected an array as the C compiler's ISO_Fortran_binding.h has it, found one of another compiler; compile "
@@ -133,12 +163,8 @@ static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const c
     }
     if (found->rank == 1 && made.stride[0] == 0) made.stride[0] = (int64_t)found->elem_len;
     int roles[MOST_AXES], count = 0;
-    const char *part = axes, *end = strchr(part, ';');
-    for (int place = 0; place < number && strchr(axes, ';'); place++) {
-        if (!end) return refused("expected a part of `axes`, found fewer parts than arrays", number);
-        part = end + 1, end = strchr(part, ';');
-    }
-    if (!end) end = part + strlen(part);
+    const char *end, *part = part_of(axes, number, &end);
+    if (!part) return refused("expected a part of `axes`, found fewer parts than arrays", number);
     if (*axes) {
         count = roles_of(part, end, grid_axes, roles);
         if (count < 0) return refused("expected words such as cells, blocks, nproma, levels and components in `axes`, found another", number);
@@ -153,7 +179,23 @@ static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const c
     for (int axis = 0; axis < count; axis++) made.role[axis] = roles[axis];
     for (int axis = 0; axis < grid_axes; axis++) made.origin[axis] = origin[grid_axes - 1 - axis];
     *to = made;
-    return 0;
+    return set_vector(vector, number, grid_axes, to);
+}
+
+/* `value` is an integer or a real of that many bytes. */
+int hpf_all_reduce(hp_comm *comm, const char *word, int32_t bytes, int32_t is_real, void *value) {
+    const int reduction = strcmp(word, "sum") == 0 ? HP_SUM : strcmp(word, "min") == 0 ? HP_MIN : strcmp(word, "max") == 0 ? HP_MAX : 0;
+    if (reduction == 0) {
+        /* The other ranks learn that this one has a wrong argument. */
+        hp_comm_all_reduce(comm, 0, HP_F64, 0, NULL);
+        return refused("expected the reduction sum, min or max, found another word", -1);
+    }
+    if (is_real) return ended(hp_comm_all_reduce(comm, reduction, bytes == 4 ? HP_F32 : HP_F64, 1, value));
+    int64_t wide = bytes == 4 ? *(const int32_t *)value : *(const int64_t *)value;
+    hp_status status = hp_comm_all_reduce(comm, reduction, HP_I64, 1, &wide);
+    if (status == HP_OK && bytes == 4) *(int32_t *)value = (int32_t)(uint32_t)(uint64_t)wide;
+    if (status == HP_OK && bytes == 8) *(int64_t *)value = wide;
+    return ended(status);
 }
 
 int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint8_t *owned, const int32_t *owners, int has_owners,
@@ -167,11 +209,12 @@ int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint
 
 /* Axes count from the slowest one in haloport.h. */
 int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const int32_t (*halo)[2], const int32_t *periodic,
-                     const int32_t *parts, int32_t faces_only, int32_t boxes, const int64_t *lower, const int64_t *upper,
-                     hp_pattern **pattern) {
+                     const int32_t *parts, int32_t faces_only, int32_t sphere, int32_t fold, int32_t points, int32_t boxes,
+                     const int64_t *lower, const int64_t *upper, hp_pattern **pattern) {
     hp_grid grid = HP_GRID_INIT;
     hp_box box = {{0}, {0}};
-    grid.axes = axes, grid.faces_only = faces_only;
+    grid.axes = axes, grid.faces_only = faces_only, grid.cubed_sphere = sphere, grid.fold = fold;
+    grid.points = points;
     for (int axis = 0; axis < axes && axis < 4; axis++) {
         int from = axes - 1 - axis;
         if (from > 3) continue;
@@ -181,6 +224,31 @@ int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const in
     }
     if (complaint[0]) grid.size = 0;
     hp_status status = hp_pattern_grid(comm, &grid, boxes, &box, pattern);
+    return complained() ? HP_ARGUMENT : ended(status);
+}
+
+/* The lists of one direction; null if there is no memory for them. */
+static hp_list *lists_of(int32_t count, const int32_t *ranks, const int64_t *cells, const int32_t *at) {
+    hp_list *lists = calloc((size_t)count + 1, sizeof *lists);
+    for (int32_t place = 0; place < count && lists; place++) {
+        hp_list list = HP_LIST_INIT;
+        list.rank = ranks[place], list.cells = cells[place], list.at = at;
+        at += cells[place] > 0 ? cells[place] : 0;
+        lists[place] = list;
+    }
+    return lists;
+}
+
+int hpf_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const int32_t *send_ranks, const int64_t *send_cells,
+                      const int32_t *send_at, int32_t receives, const int32_t *receive_ranks, const int64_t *receive_cells,
+                      const int32_t *receive_at, hp_pattern **pattern) {
+    int wrong = complaint[0] != 0;
+    hp_list *send = wrong ? NULL : lists_of(sends, send_ranks, send_cells, send_at);
+    hp_list *receive = wrong ? NULL : lists_of(receives, receive_ranks, receive_cells, receive_at);
+    if (!wrong && !(send && receive)) hpf_complain("expected memory for lists, found none");
+    /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */
+    hp_status status = hp_pattern_lists(comm, complaint[0] ? -1 : cells, sends, send, receives, receive, pattern);
+    free(send), free(receive);
     return complained() ? HP_ARGUMENT : ended(status);
 }
 
@@ -203,8 +271,8 @@ static int count_of(CFI_cdesc_t *const *arrays) {
     return count;
 }
 
-int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, const int64_t *origin, int32_t fixed, int32_t in_flight,
-    hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
+int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, const char *vector, const int64_t *origin,
+    int32_t fixed, int32_t in_flight, const char *path, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
     hp_array like[MOST_ARRAYS];
@@ -215,7 +283,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
     if (complained()) wrong = HP_ARGUMENT;
     for (int place = 0; place < count && !wrong; place++) {
-        wrong = describe(arrays[place], place, grid_axes, axes, origin, &like[place]);
+        wrong = describe(arrays[place], place, grid_axes, axes, vector, origin, &like[place]);
         data[place] = arrays[place]->base_addr;
         made->like[place].element_bytes = arrays[place]->elem_len, made->like[place].axes = arrays[place]->rank;
         for (int axis = 0; axis < arrays[place]->rank && axis < MOST_AXES; axis++) {
@@ -224,7 +292,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
         }
     }
     hp_options options = HP_OPTIONS_INIT;
-    options.fixed = fixed, options.in_flight = in_flight;
+    options.fixed = fixed, options.in_flight = in_flight, options.path = path[0] ? path : NULL;
     if (made) made->most = in_flight > 1 ? in_flight : 1;
     if (wrong) {
         /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */
@@ -334,6 +402,12 @@ int hpf_ready(hpf_plan *plan, int32_t has_ticket, int64_t passed, int32_t *ready
     if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
     if (ticket_of(plan, has_ticket, passed, &ticket)) return HP_ARGUMENT;
     return ended(hp_ready(plan->plan, ticket, ready));
+}
+
+/* Writes the description into `text` of `*bytes` bytes, if it fits, and what it needs into `*bytes`. */
+int hpf_plan_describe(hpf_plan *plan, char *text, size_t *bytes) {
+    if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
+    return ended(hp_plan_describe(plan->plan, text, bytes));
 }
 
 int hpf_plan_free(hpf_plan *plan) {

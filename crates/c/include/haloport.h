@@ -107,8 +107,24 @@ hp_status hp_comm_rank(const hp_comm *comm, int32_t *rank, int32_t *ranks);
  */
 hp_status hp_comm_set_time_limit(hp_comm *comm, double seconds);
 
+/*
+ * The time in seconds after which a wait for other ranks is a warning; 0 for never. By default the environment variable
+ * HALOPORT_WARN_AFTER, or 60.
+ */
+hp_status hp_comm_set_warn_after(hp_comm *comm, double seconds);
+
 /* Waits until all ranks have called it. Collective. */
 hp_status hp_comm_barrier(hp_comm *comm);
+
+/* How values of the ranks become one. */
+enum { HP_SUM = 1, HP_MIN = 2, HP_MAX = 3 };
+
+/*
+ * Replaces each of `count` values of type HP_I64, HP_U64, HP_F32 or HP_F64 by the sum, the smallest or the largest of those of all
+ * ranks, in the same place. All ranks get the same bits, in every run: floats are added in the order of the ranks. A sum of integers
+ * is modulo 2^64; if a rank has a NaN, the result is one. Collective.
+ */
+hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int64_t count, void *values);
 
 /* Frees the handle; null is allowed. What was made of it stays valid. */
 hp_status hp_comm_free(hp_comm *comm);
@@ -129,7 +145,16 @@ typedef struct hp_grid {
     int32_t faces_only;        /* whether halos have no edges and corners */
     int32_t cubed_sphere;      /* six tiles: axis 0; then two axes of the same extent; then perhaps one of levels */
     int32_t parts[4];          /* with HP_SPLIT: the parts along each axis, 1 or more; all 0: chosen */
+    int32_t fold;              /* a tripolar grid: the upper end of the axis before the last one, y, is folded onto itself along
+                                  the last one, x, which is then periodic: 0, HP_FOLD_CELL or HP_FOLD_CORNER */
+    int32_t points;            /* of a tripolar grid, those that the pattern exchanges: HP_POINTS_... */
 } hp_grid;
+
+/* What the fold turns the grid about: centres of cells (ORCA2, ORCA025, ORCA12), or corners (ORCA05, ORCA1, MOM, POP). */
+enum { HP_FOLD_CELL = 1, HP_FOLD_CORNER = 2 };
+
+/* Points of a C grid: in the centres of cells (T), in the middle of their upper edges along x (U) or along y (V), at corners (F). */
+enum { HP_POINTS_CELLS = 0, HP_POINTS_EAST_EDGES = 1, HP_POINTS_NORTH_EDGES = 2, HP_POINTS_CORNERS = 3 };
 
 /* In place of a number of domains: the grid is split evenly into one box for each rank. */
 #define HP_SPLIT (-1)
@@ -198,6 +223,9 @@ typedef struct hp_array {
     int64_t origin[4];         /* on a grid, the index of the first owned cell along each axis of the grid; all 0: the
                                   widths of the halo, and the extents fit exactly; of other patterns all 0 */
     const char *device;        /* null: found out, see "Devices"; or "cpu" for memory of the host, "cuda:0" */
+    int32_t vector[4];         /* of vectors, HP_CELLS + k for each component: the axis of the grid along which it points. Across
+                                  the edges of a cubed sphere and the fold of a tripolar grid, components are exchanged and
+                                  change their signs. All 0: scalars */
 } hp_array;
 
 /* --- Plans and exchanges ------------------------------------------------------------------------------------------------- */
@@ -242,7 +270,8 @@ typedef struct hp_options {
     int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1. With more than 1,
                                   hp_finish and hp_ready need tickets */
     int32_t threads;           /* with which a rank copies; 0: 1 */
-    const char *path;          /* null, or a path: "quickest", "direct", "shared", "messages", "stream-messages" */
+    const char *path;          /* how data gets to other ranks: "direct", "shared", "messages", "stream-messages"; null or
+                                  "quickest": the quickest path that is possible. If another one is not, HP_REFUSED */
     hp_stream queue;           /* for memory of OpenCL or SYCL: a queue of its context, HP_ON or HP_SYCL; the plan keeps its
                                   native queue alive */
 } hp_options;
@@ -268,6 +297,10 @@ typedef struct hp_options {
 hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *like, void *const *data,
                          const hp_options *options, hp_plan **plan);
 
+/*
+ * The devices, the amounts of data, and how each field gets to and from each other rank: its path, and `why` it takes no quicker
+ * one, a word of docs/c-and-fortran.md.
+ */
 hp_status hp_plan_describe(const hp_plan *plan, char *text, size_t *bytes);
 
 /* Ends the exchanges in flight, and frees the plan; null is allowed. */

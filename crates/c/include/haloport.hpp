@@ -176,8 +176,17 @@ public:
     int size() const { return ranks().second; }
     /// In seconds; 0 for none.
     void set_time_limit(double seconds) { check(hp_comm_set_time_limit(get(), seconds)); }
+    /// After which a wait is a warning, in seconds; 0 for never.
+    void set_warn_after(double seconds) { check(hp_comm_set_warn_after(get(), seconds)); }
     /// Collective.
     void barrier() { check(hp_comm_barrier(get())); }
+    /// The sum (HP_SUM), the smallest (HP_MIN) or the largest (HP_MAX) of the values of all ranks: std::int64_t, std::uint64_t,
+    /// float or double. Collective.
+    template <class T>
+    T all_reduce(T value, int reduction) {
+        check(hp_comm_all_reduce(get(), reduction, type_of<T>(), 1, &value));
+        return value;
+    }
     hp_comm *get() const noexcept { return handle_.get(); }
 
 private:
@@ -225,6 +234,31 @@ public:
         set.cells = static_cast<std::int64_t>(ids.size());
         set.ids = ids.data(), set.owned = owned.data(), set.owners = owners.empty() ? nullptr : owners.data();
         check(hp_pattern_ids(comm.get(), 1, &set, &made));
+        return pattern(made);
+    }
+
+    /// Cells that go to a neighbour or come from it: its rank, and their local indices in the order in which they travel.
+    struct list {
+        int rank;
+        std::vector<std::int32_t> cells;
+    };
+
+    /// One domain of `cells` cells on each rank, with the lists that the program has made itself. Collective.
+    static pattern lists(const communicator &comm, std::int64_t cells, const std::vector<list> &send,
+                         const std::vector<list> &receive) {
+        const auto made_of = [](const std::vector<list> &lists) {
+            std::vector<hp_list> made;
+            for (const list &one : lists) {
+                hp_list next = HP_LIST_INIT;
+                next.rank = one.rank, next.cells = static_cast<std::int64_t>(one.cells.size()), next.at = one.cells.data();
+                made.push_back(next);
+            }
+            return made;
+        };
+        const std::vector<hp_list> to = made_of(send), from = made_of(receive);
+        hp_pattern *made = nullptr;
+        check(hp_pattern_lists(comm.get(), cells, static_cast<std::int32_t>(to.size()), to.data(),
+                               static_cast<std::int32_t>(from.size()), from.data(), &made));
         return pattern(made);
     }
 

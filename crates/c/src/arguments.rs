@@ -23,6 +23,24 @@ pub(crate) unsafe fn slice<'a, T>(first: *const T, count: usize, name: &str) -> 
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
+/// As [`slice`], to be written.
+///
+/// # Safety
+/// As for [`slice`], and nobody else uses the elements while the result lives.
+pub(crate) unsafe fn slice_mut<'a, T>(
+    first: *mut T,
+    count: usize,
+    name: &str,
+) -> Result<&'a mut [T], Failure> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { slice(first, count, name)? };
+    if found.is_empty() {
+        return Ok(&mut []);
+    }
+    // SAFETY: `slice` has checked it, and the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
+}
+
 /// What a pointer of the caller points to.
 ///
 /// # Safety

@@ -24,8 +24,14 @@ pub(crate) struct CArray {
     pub(crate) role: [i32; ARRAY_AXES],
     pub(crate) origin: [i64; AXES],
     pub(crate) device: *const c_char,
+    pub(crate) vector: [i32; VECTOR],
 }
 
+/// The most components of vectors.
+const VECTOR: usize = 4;
+
+/// `HP_BYTES` of the header.
+const BYTES: i32 = 15;
 /// `HP_CELLS` of the header, then those of further axes of a grid.
 pub(crate) const CELLS: i32 = 1;
 /// One past them.
@@ -46,31 +52,15 @@ pub(crate) unsafe fn device_name<'a>(array: &'a CArray, name: &str) -> Result<Op
 
 /// The elements of an array.
 pub(crate) fn element_of(array: &CArray, name: &str) -> Result<ElementType, Failure> {
-    let element = match array.kind {
-        1 => ElementType::I8,
-        2 => ElementType::I16,
-        3 => ElementType::I32,
-        4 => ElementType::I64,
-        5 => ElementType::U8,
-        6 => ElementType::U16,
-        7 => ElementType::U32,
-        8 => ElementType::U64,
-        9 => ElementType::F16,
-        10 => ElementType::Bf16,
-        11 => ElementType::F32,
-        12 => ElementType::F64,
-        13 => ElementType::Complex32,
-        14 => ElementType::Complex64,
-        15 => {
-            let bytes = count(array.element_bytes, &format!("{name}.element_bytes"))?;
-            return ElementType::record(bytes).ok_or_else(|| {
-                Failure::argument(format!("{name}.element_bytes: expected 1 or more, found {bytes}"))
-            });
-        }
-        other => {
-            return Err(Failure::argument(format!("{name}.type: expected one of hp_type, found {other}")));
-        }
-    };
+    if array.kind == BYTES {
+        let bytes = count(array.element_bytes, &format!("{name}.element_bytes"))?;
+        return ElementType::record(bytes).ok_or_else(|| {
+            Failure::argument(format!("{name}.element_bytes: expected 1 or more, found {bytes}"))
+        });
+    }
+    let element = element_type(array.kind).ok_or_else(|| {
+        Failure::argument(format!("{name}.type: expected one of hp_type, found {}", array.kind))
+    })?;
     match array.element_bytes {
         0 => Ok(element),
         bytes if usize::try_from(bytes) == Ok(element.bytes()) => Ok(element),
@@ -79,6 +69,39 @@ pub(crate) fn element_of(array: &CArray, name: &str) -> Result<ElementType, Fail
             element.bytes()
         ))),
     }
+}
+
+/// The element type that has this number in `hp_type`, other than `HP_BYTES`.
+pub(crate) fn element_type(number: i32) -> Option<ElementType> {
+    const NUMBERED: [ElementType; BYTES as usize - 1] = [
+        ElementType::I8,
+        ElementType::I16,
+        ElementType::I32,
+        ElementType::I64,
+        ElementType::U8,
+        ElementType::U16,
+        ElementType::U32,
+        ElementType::U64,
+        ElementType::F16,
+        ElementType::Bf16,
+        ElementType::F32,
+        ElementType::F64,
+        ElementType::Complex32,
+        ElementType::Complex64,
+    ];
+    NUMBERED.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
+}
+
+/// The axes of the grid along which the first components of an array point; none for scalars.
+pub(crate) fn vector_of(array: &CArray, name: &str) -> Result<Vec<usize>, Failure> {
+    let components = array.vector.iter().rposition(|&axis| axis != 0).map_or(0, |last| last + 1);
+    let axes = array.vector[..components].iter().enumerate().map(|(component, &axis)| match axis {
+        CELLS..PAST_CELLS => Ok((axis - CELLS) as usize),
+        other => Err(Failure::argument(format!(
+            "{name}.vector[{component}]: expected HP_CELLS + k for axis k of the grid, found {other}"
+        ))),
+    });
+    axes.collect()
 }
 
 /// The shape of an array of a pattern with `own` axes, on a grid or not.

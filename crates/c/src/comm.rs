@@ -3,13 +3,19 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-use haloport::{Communicator, mpi};
+use haloport::comm::{Reducible, TransportError};
+use haloport::{Communicator, ElementType, Reduction, mpi};
 
-use crate::arguments::{count, make, slice, write};
+use crate::arguments::{count, make, slice, slice_mut, write};
+use crate::array::element_type;
 use crate::handle::{Handle, kind};
 use crate::status::{Failure, Status, call};
 
 kind!(Communicator, "hp_comm", 0x4863);
+
+/// `HP_SUM` and the like of the header.
+pub(crate) const REDUCTIONS: [(i32, Reduction); 3] =
+    [(1, Reduction::Sum), (2, Reduction::Min), (3, Reduction::Max)];
 
 /// See the header.
 #[unsafe(no_mangle)]
@@ -84,16 +90,40 @@ unsafe extern "C" fn hp_comm_rank(comm: Handle<Communicator>, rank: *mut i32, ra
 #[unsafe(no_mangle)]
 extern "C" fn hp_comm_set_time_limit(comm: Handle<Communicator>, seconds: f64) -> Status {
     call("hp_comm_set_time_limit", || {
-        let limit = match Duration::try_from_secs_f64(seconds) {
-            Ok(limit) => (!limit.is_zero()).then_some(limit),
-            Err(_) => {
-                return Err(Failure::argument(format!(
-                    "seconds: expected a number above 0, or 0 for none, found {seconds}"
-                )));
-            }
-        };
+        let limit = duration(seconds)?;
         communicator(comm)?.set_time_limit(limit);
         Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_comm_set_warn_after(comm: Handle<Communicator>, seconds: f64) -> Status {
+    call("hp_comm_set_warn_after", || {
+        let time = duration(seconds)?;
+        communicator(comm)?.set_warn_after(time);
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_comm_all_reduce(
+    comm: Handle<Communicator>,
+    reduction: i32,
+    kind: i32,
+    number: i64,
+    values: *mut c_void,
+) -> Status {
+    call("hp_comm_all_reduce", || {
+        let comm = communicator(comm)?;
+        // SAFETY: by the contract of the header, `values` has that many values.
+        let reduced = unsafe { all_reduce(&comm, reduction, kind, number, values) };
+        if let Err(Failure { status: Status::Argument, text }) = &reduced {
+            // Others, which reduce, learn that this rank does not.
+            let _ = comm.agree(Some(text.clone()));
+        }
+        reduced
     })
 }
 
@@ -107,6 +137,59 @@ extern "C" fn hp_comm_barrier(comm: Handle<Communicator>) -> Status {
 #[unsafe(no_mangle)]
 extern "C" fn hp_comm_free(comm: Handle<Communicator>) -> Status {
     call("hp_comm_free", || comm.take().map(drop))
+}
+
+/// # Safety
+/// `values` has `number` values of that type, which nobody else uses.
+unsafe fn all_reduce(
+    comm: &Communicator,
+    reduction: i32,
+    kind: i32,
+    number: i64,
+    values: *mut c_void,
+) -> Result<(), Failure> {
+    let found = REDUCTIONS.iter().find(|(known, _)| *known == reduction);
+    let (_, reduction) = found.ok_or_else(|| {
+        Failure::argument(format!("reduction: expected HP_SUM, HP_MIN or HP_MAX, found {reduction}"))
+    })?;
+    let number = count(number, "count")?;
+    // SAFETY: the caller's promise, here and below.
+    let reduced: Result<(), TransportError> = unsafe {
+        match element_type(kind) {
+            Some(ElementType::I64) => {
+                reduce(comm, *reduction, slice_mut::<i64>(values.cast(), number, "values")?)
+            }
+            Some(ElementType::U64) => {
+                reduce(comm, *reduction, slice_mut::<u64>(values.cast(), number, "values")?)
+            }
+            Some(ElementType::F32) => {
+                reduce(comm, *reduction, slice_mut::<f32>(values.cast(), number, "values")?)
+            }
+            Some(ElementType::F64) => {
+                reduce(comm, *reduction, slice_mut::<f64>(values.cast(), number, "values")?)
+            }
+            _ => {
+                return Err(Failure::argument(format!(
+                    "type: expected HP_I64, HP_U64, HP_F32 or HP_F64, found {kind}"
+                )));
+            }
+        }
+    };
+    Ok(reduced?)
+}
+
+fn reduce<V: Reducible>(comm: &Communicator, reduction: Reduction, values: V) -> Result<(), TransportError> {
+    comm.all_reduce(values, reduction).map(drop)
+}
+
+/// `None` for 0 seconds.
+fn duration(seconds: f64) -> Result<Option<Duration>, Failure> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) => Ok((!time.is_zero()).then_some(time)),
+        Err(_) => Err(Failure::argument(format!(
+            "seconds: expected a number above 0, or 0 for none, found {seconds}"
+        ))),
+    }
 }
 
 /// The communicator of a handle, which other threads may use meanwhile.

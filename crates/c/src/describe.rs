@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use haloport::Pattern;
 use haloport::comm::TransportInfo;
 use haloport::device::BackendReport;
-use haloport::exchange::{Choice, Traffic};
+use haloport::exchange::Description;
 use serde::Serialize;
 
 use crate::status::{Failure, Status, call};
@@ -27,13 +27,9 @@ struct OfPattern {
 
 #[derive(Serialize)]
 struct OfPlan {
-    choice: Choice,
     devices: Vec<String>,
-    messages: usize,
-    message_bytes: usize,
-    shared_bytes: usize,
-    direct_bytes: usize,
-    local_bytes: usize,
+    #[serde(flatten)]
+    exchange: Description,
 }
 
 /// See the header.
@@ -57,17 +53,8 @@ pub(crate) fn pattern(pattern: &Pattern, domains: usize) -> String {
 }
 
 /// Describes a plan.
-pub(crate) fn plan(choice: &Choice, traffic: &Traffic, devices: Vec<String>) -> String {
-    let Traffic { messages, message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = *traffic;
-    json(&OfPlan {
-        choice: *choice,
-        devices,
-        messages,
-        message_bytes,
-        shared_bytes,
-        direct_bytes,
-        local_bytes,
-    })
+pub(crate) fn plan(exchange: Description, devices: Vec<String>) -> String {
+    json(&OfPlan { devices, exchange })
 }
 
 /// Writes a text into the memory of a caller, who says how much room there is, and gets told how much it needs.

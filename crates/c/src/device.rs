@@ -113,23 +113,31 @@ fn cuda_number(at: Pointer) -> Result<Option<u32>, DeviceError> {
     Ok(memory.filter(|memory| memory.kind != MemoryKind::Pinned).map(|memory| memory.device))
 }
 
-/// The layout of a field on the device.
-pub(crate) fn layout(device: &AnyDevice, element: ElementType, blocks: Vec<BlockLayout>) -> FieldLayout {
-    with_device!(device, |device| FieldLayout::new(device, element, blocks))
+/// The layout of a field on the device, whose first components point along the axes `vector`.
+pub(crate) fn layout(
+    device: &AnyDevice,
+    element: ElementType,
+    vector: &[usize],
+    blocks: Vec<BlockLayout>,
+) -> Result<FieldLayout, Failure> {
+    Ok(with_device!(device, |device| FieldLayout::new(device, element, blocks)).with_vector(vector)?)
 }
 
-/// A field in the caller's memory.
+/// A field in the caller's memory, whose first components point along the axes `vector`.
 ///
 /// # Safety
 /// As for [`AnyField::from_raw`], on this device.
 pub(crate) unsafe fn field_at(
     device: &AnyDevice,
     element: ElementType,
+    vector: &[usize],
     blocks: Vec<(Pointer, BlockLayout)>,
-) -> Box<dyn FieldSet + Send> {
+) -> Result<Box<dyn FieldSet + Send>, Failure> {
     let on_host = matches!(device, AnyDevice::Cpu(_));
-    // SAFETY: the caller's promise.
-    with_device!(device, |device| Box::new(unsafe {
-        AnyField::from_raw(device, element, blocks, on_host, Box::new(()))
-    }))
+    let field: Box<dyn FieldSet + Send> = with_device!(device, |device| {
+        // SAFETY: the caller's promise.
+        let field = unsafe { AnyField::from_raw(device, element, blocks, on_host, Box::new(())) };
+        Box::new(field.with_vector(vector)?)
+    });
+    Ok(field)
 }

@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use crate::array::{self, CArray};
+use crate::comm;
 use crate::flights;
 use crate::log;
 use crate::pattern::{self, CBox, CGrid, CIds, CList};
@@ -38,12 +39,13 @@ pub fn layouts() -> Vec<Layout> {
         layout!("hp_grid", CGrid {
             size "size", axes "axes", cells "cells", periodic "periodic", halo_lower "halo_lower",
             halo_upper "halo_upper", faces_only "faces_only", cubed_sphere "cubed_sphere", parts "parts",
+            fold "fold", points "points",
         }),
         layout!("hp_ids", CIds { size "size", cells "cells", ids "ids", owned "owned", owners "owners" }),
         layout!("hp_list", CList { size "size", rank "rank", cells "cells", at "at" }),
         layout!("hp_array", CArray {
             size "size", kind "type", element_bytes "element_bytes", axes "axes", extent "extent", stride "stride",
-            role "role", origin "origin", device "device",
+            role "role", origin "origin", device "device", vector "vector",
         }),
         layout!("hp_options", COptions {
             size "size", fixed "fixed", in_flight "in_flight", threads "threads", path "path",
@@ -57,6 +59,15 @@ pub fn layouts() -> Vec<Layout> {
 pub fn numbers() -> Vec<(&'static str, i64)> {
     let numbers = [
         ("HP_SPLIT", pattern::SPLIT),
+        ("HP_FOLD_CELL", pattern::FOLDS[0].0),
+        ("HP_FOLD_CORNER", pattern::FOLDS[1].0),
+        ("HP_POINTS_CELLS", pattern::POINTS[0].0),
+        ("HP_POINTS_EAST_EDGES", pattern::POINTS[1].0),
+        ("HP_POINTS_NORTH_EDGES", pattern::POINTS[2].0),
+        ("HP_POINTS_CORNERS", pattern::POINTS[3].0),
+        ("HP_SUM", comm::REDUCTIONS[0].0),
+        ("HP_MIN", comm::REDUCTIONS[1].0),
+        ("HP_MAX", comm::REDUCTIONS[2].0),
         ("HP_CELLS", array::CELLS),
         ("HP_BLOCKS", array::BLOCKS),
         ("HP_LEVELS", array::LEVELS),

@@ -66,10 +66,11 @@ extern "C" fn hp_memory_free(memory: Handle<Memory>) -> Status {
 pub(crate) fn shared(
     blocks: &[(Pointer, BlockLayout)],
     element: ElementType,
-) -> Option<Box<dyn FieldSet + Send>> {
+    vector: &[usize],
+) -> Result<Option<Box<dyn FieldSet + Send>>, Failure> {
     let has_elements = |layout: &BlockLayout| layout.span().0 < layout.span().1;
     if !blocks.iter().any(|(_, layout)| has_elements(layout)) {
-        return None;
+        return Ok(None);
     }
     let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let is_it = |field: &AnyField<CpuDevice>| {
@@ -80,9 +81,10 @@ pub(crate) fn shared(
                     && field.layout(domain).is_ok_and(|own| own == layout)
             })
     };
-    let (_, field) = made.iter().find(|(_, field)| is_it(field))?;
+    let Some((_, field)) = made.iter().find(|(_, field)| is_it(field)) else { return Ok(None) };
     // SAFETY: C has no views of Haloport's: what programs do with the memory is by the contract of the header.
-    Some(Box::new(unsafe { field.share() }))
+    let shared = unsafe { field.share() };
+    Ok(Some(Box::new(shared.with_vector(vector)?)))
 }
 
 impl Memory {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use haloport::domain::Connectivity;
+use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::field::ArrayCells;
 use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
@@ -27,6 +27,12 @@ pub(crate) const AXES: usize = 4;
 /// `HP_SPLIT` of the header.
 pub(crate) const SPLIT: i32 = -1;
 
+/// `HP_FOLD_...` of the header.
+pub(crate) const FOLDS: [(i32, Pivot); 2] = [(1, Pivot::Cell), (2, Pivot::Corner)];
+/// `HP_POINTS_...` of the header.
+pub(crate) const POINTS: [(i32, Points); 4] =
+    [(0, Points::Cells), (1, Points::EastEdges), (2, Points::NorthEdges), (3, Points::Corners)];
+
 /// `hp_box` of the header.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +53,8 @@ pub(crate) struct CGrid {
     pub(crate) faces_only: i32,
     pub(crate) cubed_sphere: i32,
     pub(crate) parts: [i32; AXES],
+    pub(crate) fold: i32,
+    pub(crate) points: i32,
 }
 
 /// `hp_ids` of the header.
@@ -274,6 +282,7 @@ unsafe fn checked_grid(
             Grid::new(&cells)?.periodic(periodic)?
         }
     };
+    let grid = folded(grid, found)?;
     let width = |widths: &[i32; AXES], axis: usize| count(widths[axis], "the width of the halo");
     let widths = (0..axes).map(|axis| Ok((width(&found.halo_lower, axis)?, width(&found.halo_upper, axis)?)));
     let mut halo = Halo::per_side(widths.collect::<Result<Vec<_>, Failure>>()?);
@@ -319,6 +328,26 @@ unsafe fn owned_boxes(
         }
     });
     made.collect()
+}
+
+/// The grid with the fold that `found` asks for.
+fn folded(grid: Grid, found: &CGrid) -> Result<Grid, Failure> {
+    let wrong = |name: &str, known: &str, found: i32| {
+        Failure::argument(format!("grid.{name}: expected {known}, found {found}"))
+    };
+    let points = POINTS.iter().find(|(number, _)| *number == found.points);
+    let (_, points) = points.ok_or_else(|| wrong("points", "one of HP_POINTS_...", found.points))?;
+    if found.fold == 0 {
+        let is_default = *points == Points::default();
+        let known = "HP_POINTS_CELLS on a grid without a fold, where all points have the same pattern";
+        return if is_default { Ok(grid) } else { Err(wrong("points", known, found.points)) };
+    }
+    let pivot = FOLDS.iter().find(|(number, _)| *number == found.fold);
+    let (_, pivot) = pivot.ok_or_else(|| wrong("fold", "0, HP_FOLD_CELL or HP_FOLD_CORNER", found.fold))?;
+    match grid.axes() {
+        0 | 1 => Err(wrong("axes", "2 or more on a grid with a fold", found.axes)),
+        axes => Ok(grid.folded([axes - 2, axes - 1], *pivot)?.at(*points)?),
+    }
 }
 
 fn cubed_sphere(cells: &[usize]) -> Result<Grid, Failure> {

@@ -10,7 +10,7 @@ use haloport::field::BlockLayout;
 use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
 use crate::arguments::{clear, count, make, sized, slice, text, write};
-use crate::array::{CArray, device_name, element_of, shape_of};
+use crate::array::{CArray, device_name, element_of, shape_of, vector_of};
 use crate::comm::agree;
 use crate::device::Place;
 use crate::flights::{Flight, Flights, NO_TICKET, Ticket};
@@ -67,6 +67,8 @@ kind!(Prepared, "hp_plan", 0x486c);
 struct Field {
     device: AnyDevice,
     element: ElementType,
+    /// The axes along which its first components point.
+    vector: Vec<usize>,
     blocks: Vec<BlockLayout>,
 }
 
@@ -219,12 +221,12 @@ impl Checked {
             let name = format!("like[{place}]");
             // SAFETY: as above.
             let array = unsafe { sized(like.add(place), &name)? };
-            let element = element_of(array, &name)?;
+            let (element, vector) = (element_of(array, &name)?, vector_of(array, &name)?);
             if place % per_field == 0 {
                 // SAFETY: as above.
                 let there = unsafe { place_of(like, place..place + per_field, data, queue.as_ref())? };
                 let device = there.open(queue.as_ref(), threads, &name)?;
-                made.push(Field { device, element, blocks: Vec::new() });
+                made.push(Field { device, element, vector: vector.clone(), blocks: Vec::new() });
             }
             let Some(field) = made.last_mut() else { continue };
             let Some(cells) = domains.cells.get(place % per_field) else { continue };
@@ -232,6 +234,12 @@ impl Checked {
                 return Err(Failure::argument(format!(
                     "{name}.type: expected {}, as of the field's first domain, found {element}",
                     field.element
+                )));
+            }
+            if field.vector != vector {
+                return Err(Failure::argument(format!(
+                    "{name}.vector: expected the axes {:?}, as of the field's first domain, found {vector:?}",
+                    field.vector
                 )));
             }
             let shape = shape_of(array, own, domains.pattern.grid().is_some(), &name)?;
@@ -242,6 +250,11 @@ impl Checked {
                     .map_err(|error| wrong_address(place, error))?;
             }
             field.blocks.push(block);
+        }
+        for (number, Field { device, element, vector, blocks }) in made.iter().enumerate() {
+            device::layout(device, *element, vector, blocks.clone()).map_err(
+                |Failure { text, .. }| Failure::argument(format!("like[{}]: {text}", number * per_field)),
+            )?;
         }
         let mut addresses = Vec::new();
         if fixed {
@@ -356,7 +369,7 @@ impl Prepared {
         let pattern = &domains.pattern;
         let mut devices: Vec<AnyDevice> = Vec::new();
         let mut placed = Vec::new();
-        for Field { device, blocks, element } in &fields {
+        for Field { device, blocks, element, .. } in &fields {
             let known = devices.iter().position(|known| known.info().id == device.info().id);
             let number = known.unwrap_or_else(|| {
                 devices.push(device.clone());
@@ -371,19 +384,23 @@ impl Prepared {
         let blocks = empty.len();
         let exchange = if fixed {
             let mut addresses = addresses.iter().copied();
-            let sets = fields.into_iter().map(|Field { device, element, blocks }| {
+            let sets = fields.into_iter().map(|Field { device, element, vector, blocks }| {
                 let at: Vec<(Pointer, BlockLayout)> = addresses.by_ref().zip(blocks).collect();
-                // SAFETY: the caller's promise.
-                memory::shared(&at, element)
-                    .unwrap_or_else(|| unsafe { device::field_at(&device, element, at) })
+                match memory::shared(&at, element, &vector)? {
+                    Some(shared) => Ok(shared),
+                    // SAFETY: the caller's promise.
+                    None => unsafe { device::field_at(&device, element, &vector, at) },
+                }
             });
-            let sets: Vec<Box<dyn FieldSet + Send>> = sets.collect();
+            let sets = sets.collect::<Result<Vec<Box<dyn FieldSet + Send>>, Failure>>()?;
             pattern.bind_with(sets, options)?.into_passed()?
         } else {
             let layouts: Vec<FieldLayout> = fields
                 .into_iter()
-                .map(|Field { device, element, blocks }| device::layout(&device, element, blocks))
-                .collect();
+                .map(|Field { device, element, vector, blocks }| {
+                    device::layout(&device, element, &vector, blocks)
+                })
+                .collect::<Result<_, _>>()?;
             pattern.plan_layouts(&layouts, options)?
         };
         Ok(Prepared {
@@ -499,6 +516,6 @@ impl Prepared {
 
     fn describe(&self) -> String {
         let devices = self.devices.iter().map(|device| device.info().id.to_string()).collect();
-        describe::plan(self.exchange.choice(), &self.exchange.traffic(), devices)
+        describe::plan(self.exchange.describe(), devices)
     }
 }

@@ -39,7 +39,7 @@ fn allocations(ranks: usize, path: DataPath, borrowed: bool) -> usize {
         let layout = Numbers::new(&device, &pattern)?.layout(0)?.clone();
         let mut memory = [0.0; 6];
         let owned = (Numbers::new(&device, &pattern)?, Field::<i16, _>::new(&device, &pattern)?);
-        let options = BindOptions::default().path(path);
+        let options = BindOptions::default().prefer(path);
         if borrowed {
             let field = BorrowedField::new(&device, vec![(&mut memory[..], layout)])?;
             count(&comm, &mut pattern.bind_with((owned, field), options)?)

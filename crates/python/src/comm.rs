@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haloport::cpu::CpuDevice;
-use haloport::mpi;
+use haloport::{Reduction, mpi};
 use haloport_core::launcher;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
+use pyo3::types::{PyBytes, PyInt};
 
 use crate::arguments::type_name;
-use crate::arguments::{count, number, shown};
+use crate::arguments::{count, count_or, number, shown};
 use crate::error::{ExchangeError, OrRaise, RefusedError};
 use crate::interrupt;
 use crate::process::{self, Held};
@@ -118,6 +118,73 @@ impl Communicator {
         py.detach(|| comm.barrier()).or_raise()
     }
 
+    /// The sum, the smallest or the largest of the values of all ranks. All ranks get the same bits, in every run: floats
+    /// are added in the order of the ranks. Collective.
+    ///
+    /// Parameters
+    /// ----------
+    /// value : int or float
+    ///     An int below 2^63 in size, or a float, on all ranks. If a rank has a NaN, so is the result.
+    /// op : str
+    ///     ``"sum"``, ``"min"`` or ``"max"``.
+    ///
+    /// Returns
+    /// -------
+    /// int or float
+    ///     The sum of ints is modulo 2^64.
+    #[pyo3(signature = (value, op=None), text_signature = "($self, value, op='sum')")]
+    fn all_reduce<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+        op: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let comm = self.get()?;
+        let checked = op.map_or(Ok(Reduction::Sum), reduction).and_then(|op| Ok((op, Term::of(value)?)));
+        match self.agree(py, checked)? {
+            (op, Term::Int(value)) => {
+                Ok(py.detach(|| comm.all_reduce(value, op)).or_raise()?.into_pyobject(py)?.into_any())
+            }
+            (op, Term::Float(value)) => {
+                Ok(py.detach(|| comm.all_reduce(value, op)).or_raise()?.into_pyobject(py)?.into_any())
+            }
+        }
+    }
+
+    /// The object of rank `root`, on all ranks, which get copies of it by ``pickle``. Collective.
+    #[pyo3(signature = (value, root=None), text_signature = "($self, value, root=0)")]
+    fn broadcast<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+        root: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let comm = self.get()?;
+        let checked = self.root(root).and_then(|root| {
+            let own = if root == comm.rank() { pickled(value)? } else { Vec::new() };
+            Ok((root, own))
+        });
+        let (root, own) = self.agree(py, checked)?;
+        let found = py.detach(|| comm.broadcast(root, &own)).or_raise()?;
+        unpickled(py, &found)
+    }
+
+    /// A list of the objects of all ranks, in the order of the ranks, copied by ``pickle``; ``None`` on other ranks than `root`.
+    /// Collective.
+    #[pyo3(signature = (value, root=None), text_signature = "($self, value, root=0)")]
+    fn gather<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Bound<'py, PyAny>,
+        root: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+        let comm = self.get()?;
+        let checked = self.root(root).and_then(|root| Ok((root, pickled(value)?)));
+        let (root, own) = self.agree(py, checked)?;
+        let found = py.detach(|| comm.gather(root, &own)).or_raise()?;
+        found.map(|all| all.iter().map(|bytes| unpickled(py, bytes)).collect()).transpose()
+    }
+
     fn __repr__(&self) -> PyResult<String> {
         Ok(format!("<haloport.Communicator: rank {} of {}, {}>", self.rank()?, self.size()?, self.name()?))
     }
@@ -144,7 +211,49 @@ pub(crate) fn threads(ranks: &Bound<'_, PyAny>) -> PyResult<Vec<Communicator>> {
     haloport::comm::threads(ranks).or_raise()?.into_iter().map(|comm| Ok(Communicator::new(comm))).collect()
 }
 
+/// A value that takes part in a reduction.
+enum Term {
+    Int(i64),
+    Float(f64),
+}
+
+impl Term {
+    fn of(value: &Bound<'_, PyAny>) -> PyResult<Term> {
+        const EXPECTED: &str = "an int below 2^63 in size, or a float";
+        if value.hasattr("__index__")? {
+            return number(value, "value", EXPECTED).map(Term::Int);
+        }
+        number(value, "value", EXPECTED).map(Term::Float)
+    }
+}
+
+fn reduction(op: &Bound<'_, PyAny>) -> PyResult<Reduction> {
+    const EXPECTED: &str = "'sum', 'min' or 'max'";
+    match number::<String>(op, "op", EXPECTED)?.as_str() {
+        "sum" => Ok(Reduction::Sum),
+        "min" => Ok(Reduction::Min),
+        "max" => Ok(Reduction::Max),
+        _ => Err(PyValueError::new_err(format!("op: expected {EXPECTED}, found {}", shown(op)))),
+    }
+}
+
+fn pickled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    value.py().import("pickle")?.call_method1("dumps", (value, -1))?.extract()
+}
+
+fn unpickled<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))
+}
+
 impl Communicator {
+    fn root(&self, root: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+        let (root, size) = (count_or(root, "root", 0)?, self.get()?.size());
+        if root >= size {
+            return Err(PyValueError::new_err(format!("root: expected a rank below {size}, found {root}")));
+        }
+        Ok(root)
+    }
+
     fn new(comm: haloport::Communicator) -> Communicator {
         comm.set_interrupt(Some(interrupt::check()));
         Communicator { inner: Arc::new(Inner { comm: Held::new(comm), cpu: Mutex::default() }) }

@@ -170,8 +170,15 @@ impl Device {
     }
 
     /// The layout of a field on this device.
-    pub(crate) fn field_layout(&self, element: ElementType, blocks: Vec<BlockLayout>) -> FieldLayout {
+    pub(crate) fn field_layout(
+        &self,
+        element: ElementType,
+        vector: &[usize],
+        blocks: Vec<BlockLayout>,
+    ) -> PyResult<FieldLayout> {
         with_device!(&self.any, |device| FieldLayout::new(device, element, blocks))
+            .with_vector(vector)
+            .or_raise()
     }
 
     /// A field in memory that `owner` keeps alive.
@@ -181,14 +188,17 @@ impl Device {
     pub(crate) unsafe fn field_at(
         &self,
         element: ElementType,
+        vector: &[usize],
         blocks: Vec<(Pointer, BlockLayout)>,
         host_accessible: bool,
         owner: Box<dyn std::any::Any + Send + Sync>,
-    ) -> Box<dyn FieldSet + Send> {
-        // SAFETY: the caller's promise.
-        with_device!(&self.any, |device| Box::new(unsafe {
-            AnyField::from_raw(device, element, blocks, host_accessible, owner)
-        }))
+    ) -> PyResult<Box<dyn FieldSet + Send>> {
+        let field: Box<dyn FieldSet + Send> = with_device!(&self.any, |device| {
+            // SAFETY: the caller's promise.
+            let field = unsafe { AnyField::from_raw(device, element, blocks, host_accessible, owner) };
+            Box::new(field.with_vector(vector).or_raise()?)
+        });
+        Ok(field)
     }
 
     /// The kind of array memory that this device allocates.
@@ -263,12 +273,15 @@ impl OwnField {
         }
     }
 
-    /// As [`share_own`](OwnField::share_own), for an exchange.
+    /// As [`share_own`](OwnField::share_own), for an exchange of a field whose first components point along the axes `vector`.
     ///
     /// # Safety
     /// As for [`AnyField::share`].
-    pub(crate) unsafe fn share(&self) -> Box<dyn FieldSet + Send> {
-        // SAFETY: the caller's promise.
-        with_field!(self, |field| Box::new(unsafe { field.share() }))
+    pub(crate) unsafe fn share(&self, vector: &[usize]) -> PyResult<Box<dyn FieldSet + Send>> {
+        let shared: Box<dyn FieldSet + Send> = with_field!(self, |field| {
+            // SAFETY: the caller's promise.
+            Box::new(unsafe { field.share() }.with_vector(vector).or_raise()?)
+        });
+        Ok(shared)
     }
 }

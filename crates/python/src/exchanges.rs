@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haloport::device::Pointer;
-use haloport::exchange::{ExchangeError, Traffic};
+use haloport::exchange::{Description, ExchangeError, Traffic};
 use haloport::{Exchange, Passed as PassedFields, Schedule, Ticket};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -37,6 +37,7 @@ pub(crate) struct Exchanges {
     brief: bool,
     /// The addresses of the arrays of a fixed plan.
     fixed: Option<Addresses>,
+    description: Description,
     state: Mutex<State>,
 }
 
@@ -102,7 +103,8 @@ impl Exchanges {
         has_threads: bool,
     ) -> Exchanges {
         let asynchronous = devices.iter().any(|device| device.any.info().asynchronous);
-        let Traffic { message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = exchange.traffic();
+        let description = exchange.describe();
+        let Traffic { message_bytes, shared_bytes, direct_bytes, local_bytes, .. } = description.traffic;
         let bytes = message_bytes + shared_bytes + direct_bytes + local_bytes;
         let brief = !asynchronous && !has_threads && bytes <= MOST_BRIEF_BYTES;
         let state = State {
@@ -114,7 +116,7 @@ impl Exchanges {
             started: 0,
             claims: Claims::new(footprints),
         };
-        Exchanges { domains, devices, asynchronous, brief, fixed, state: Mutex::new(state) }
+        Exchanges { domains, devices, asynchronous, brief, fixed, description, state: Mutex::new(state) }
     }
 
     /// The addresses of the arrays of a fixed plan.
@@ -129,6 +131,10 @@ impl Exchanges {
     pub(crate) fn traffic(&self) -> PyResult<Traffic> {
         let state = self.state.try_lock().map_err(|_| self.raised(Failure::Busy))?;
         Ok(state.exchange.get()?.traffic())
+    }
+
+    pub(crate) fn description(&self) -> &Description {
+        &self.description
     }
 
     /// The order that the argument `stream` of a call names. It is asked before addresses are taken, as streams may be

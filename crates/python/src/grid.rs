@@ -1,6 +1,6 @@
 //! Structured grids.
 
-use haloport::domain::Connectivity;
+use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::{Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -35,6 +35,16 @@ use crate::plan::Plan;
 /// domains : sequence of (lower, upper), optional
 ///     The boxes of cells that this rank owns, in place of a split: the first cell, and one past the last, along each axis.
 ///     Those of all ranks cover the grid. With several, or none, a field is a list of arrays.
+/// cubed_sphere : bool
+///     Whether the grid is a cubed sphere: axis 0 are its six tiles, axes 1 and 2 have the same extent, and an axis of levels
+///     may follow. Halos cross the edges of tiles, whose axes may be turned against each other.
+/// fold : str, optional
+///     A tripolar grid: the upper end of the last axis but one, y, is folded onto itself along the last one, x, which is
+///     then periodic: about centres of cells, ``"cell"`` (ORCA2, ORCA025, ORCA12), or about corners, ``"corner"`` (ORCA05,
+///     ORCA1, MOM, POP).
+/// points : str
+///     Of a tripolar grid, the points of its fields: ``"cells"`` (T), ``"east-edges"`` (U), ``"north-edges"`` (V) or
+///     ``"corners"`` (F).
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
 ///     The ranks; see `Communicator`.
 ///
@@ -62,9 +72,13 @@ struct Checked {
 #[pymethods]
 impl Grid {
     #[new]
-    #[pyo3(signature = (shape, *, halo=None, periodic=None, corners=None, parts=None, domains=None, comm=None))]
     #[pyo3(
-        text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, comm=None)"
+        signature = (
+            shape, *, halo=None, periodic=None, corners=None, parts=None, domains=None, cubed_sphere=None, fold=None,
+            points=None, comm=None
+        ),
+        text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, \
+                          cubed_sphere=False, fold=None, points='cells', comm=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn py_new(
@@ -75,11 +89,15 @@ impl Grid {
         corners: Option<&Bound<'_, PyAny>>,
         parts: Option<&Bound<'_, PyAny>>,
         domains: Option<&Bound<'_, PyAny>>,
+        cubed_sphere: Option<&Bound<'_, PyAny>>,
+        fold: Option<&Bound<'_, PyAny>>,
+        points: Option<&Bound<'_, PyAny>>,
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Grid> {
         let comm = Communicator::of(comm, py)?;
         let checked = counts(shape, "shape").and_then(|shape| {
-            let checked = Checked::new(&comm, &shape, (halo, corners), periodic, (parts, domains))?;
+            let (grid, periodic) = core_grid(&shape, periodic, cubed_sphere, (fold, points))?;
+            let checked = Checked::new(&comm, grid, (halo, corners), periodic, (parts, domains))?;
             Ok((shape, checked))
         });
         let (shape, checked) = comm.agree(py, checked)?;
@@ -258,28 +276,37 @@ impl Grid {
     ///     The arrays, or their layouts.
     /// axes : sequence of int or str, optional
     ///     What each axis of the arrays is; see `Layout`.
+    /// vector : sequence, optional
+    ///     For each field None, or the axis of the grid along which each of its first components points: an int, or a
+    ///     sequence of them. Across the edges of a cubed sphere and the fold of a tripolar grid, these components are
+    ///     exchanged and change their signs. By default all fields are scalars.
     /// fixed : bool
     ///     Whether the plan keeps these arrays: neighbours on the same node can then copy straight from arrays of `empty`,
     ///     and the plan is called without arrays.
     /// in_flight : int
     ///     How many exchanges can be started and not finished at once, from 1 to 64. They may be finished in any order,
     ///     but before each start the one that many starts earlier must have been.
+    /// path : str
+    ///     How data gets to other ranks: ``"direct"``, ``"shared"``, ``"messages"`` or ``"stream-messages"``; an error tells
+    ///     why if that is not possible. ``"quickest"``, the default, is the quickest path that is. `Plan.describe` tells.
     ///
     /// Returns
     /// -------
     /// Plan
     #[pyo3(
-        signature = (*fields, axes=None, fixed=None, in_flight=None),
-        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1)"
+        signature = (*fields, axes=None, vector=None, fixed=None, in_flight=None, path=None),
+        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, in_flight=1, path='quickest')"
     )]
     fn plan(
         &self,
         fields: &Bound<'_, PyTuple>,
         axes: Option<&Bound<'_, PyAny>>,
+        vector: Option<&Bound<'_, PyAny>>,
         fixed: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
+        path: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        Plan::new(&self.domains, fields, axes, (fixed, in_flight))
+        Plan::new(&self.domains, fields, (axes, vector), (fixed, in_flight, path))
     }
 
     fn __repr__(&self) -> PyResult<String> {
@@ -307,14 +334,12 @@ impl Grid {
 impl Checked {
     fn new(
         comm: &Communicator,
-        shape: &[usize],
+        grid: CoreGrid,
         (halo, corners): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
-        periodic: Option<&Bound<'_, PyAny>>,
+        periodic: Vec<bool>,
         (parts, domains): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
     ) -> PyResult<Checked> {
-        let axes = shape.len();
-        let periodic = periodic_axes(periodic, axes)?;
-        let grid = CoreGrid::new(shape).and_then(|grid| grid.periodic(&periodic)).or_raise()?;
+        let axes = grid.axes();
         let widths = widths(halo, axes)?;
         let mut core = Halo::per_side(&widths);
         if !flag_or(corners, "corners", true)? {
@@ -345,6 +370,68 @@ impl Checked {
         };
         Ok(Checked { grid, halo: core, widths, periodic, boxes })
     }
+}
+
+/// The grid, and along which axes it is periodic.
+fn core_grid(
+    shape: &[usize],
+    periodic: Option<&Bound<'_, PyAny>>,
+    cubed_sphere: Option<&Bound<'_, PyAny>>,
+    (fold, points): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+) -> PyResult<(CoreGrid, Vec<bool>)> {
+    const PIVOTS: [(&str, Pivot); 2] = [("cell", Pivot::Cell), ("corner", Pivot::Corner)];
+    const POINTS: [(&str, Points); 4] = [
+        ("cells", Points::Cells),
+        ("east-edges", Points::EastEdges),
+        ("north-edges", Points::NorthEdges),
+        ("corners", Points::Corners),
+    ];
+    let axes = shape.len();
+    let mut periodic = periodic_axes(periodic, axes)?;
+    let grid = if flag_or(cubed_sphere, "cubed_sphere", false)? {
+        match *shape {
+            [6, one, other] if one == other => CoreGrid::cubed_sphere(one),
+            [6, one, other, levels] if one == other => CoreGrid::cubed_sphere_with_levels(one, levels),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "shape: expected 6 tiles, twice the cells along an edge, and perhaps levels, for a cubed sphere, found \
+                     {shape:?}"
+                )));
+            }
+        }
+    } else {
+        CoreGrid::new(shape)
+    };
+    let grid = grid.and_then(|grid| grid.periodic(&periodic)).or_raise()?;
+    let points = points.map_or(Ok(Points::Cells), |points| one_of(points, "points", &POINTS))?;
+    let Some(fold) = fold else {
+        if points != Points::Cells {
+            return Err(PyValueError::new_err(
+                "points: expected 'cells' on a grid without a fold, where all points have the same halos",
+            ));
+        }
+        return Ok((grid, periodic));
+    };
+    let pivot = one_of(fold, "fold", &PIVOTS)?;
+    if axes < 2 {
+        return Err(PyValueError::new_err(format!(
+            "shape: expected 2 axes or more with a fold, found {axes}"
+        )));
+    }
+    let grid = grid.folded([axes - 2, axes - 1], pivot).and_then(|grid| grid.at(points)).or_raise()?;
+    periodic[axes - 1] = true;
+    Ok((grid, periodic))
+}
+
+/// The value that a text names.
+fn one_of<T: Copy>(text: &Bound<'_, PyAny>, name: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let names: Vec<String> = known.iter().map(|(word, _)| format!("'{word}'")).collect();
+    let expected = format!("one of {}", names.join(", "));
+    let word: String = number(text, name, &expected)?;
+    let found = known.iter().find(|(known, _)| *known == word);
+    found
+        .map(|(_, value)| *value)
+        .ok_or_else(|| PyValueError::new_err(format!("{name}: expected {expected}, found {}", shown(text))))
 }
 
 fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<bool>> {

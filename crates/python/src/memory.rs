@@ -354,13 +354,13 @@ impl Array {
         with_field!(field, |field| field.layout(self.domain).is_ok_and(|own| own == layout))
     }
 
-    /// Another field over the same memory, for an exchange.
+    /// Another field over the same memory, for an exchange; its first components point along the axes `vector`.
     ///
     /// # Safety
     /// As for [`haloport::AnyField::share`].
-    pub(crate) unsafe fn share(&self) -> PyResult<Box<dyn FieldSet + Send>> {
+    pub(crate) unsafe fn share(&self, vector: &[usize]) -> PyResult<Box<dyn FieldSet + Send>> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.field.get()?.share() })
+        unsafe { self.field.get()?.share(vector) }
     }
 
     /// The members that the interfaces have in common.

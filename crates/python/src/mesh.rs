@@ -215,8 +215,8 @@ impl Mesh {
 
     /// Prepares an exchange of arrays like these; see `Grid.plan`. Collective.
     #[pyo3(
-        signature = (*fields, axes=None, fixed=None, in_flight=None),
-        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1)"
+        signature = (*fields, axes=None, fixed=None, in_flight=None, path=None),
+        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1, path='quickest')"
     )]
     fn plan(
         &self,
@@ -224,8 +224,9 @@ impl Mesh {
         axes: Option<&Bound<'_, PyAny>>,
         fixed: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
+        path: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        Plan::new(&self.domains, fields, axes, (fixed, in_flight))
+        Plan::new(&self.domains, fields, (axes, None), (fixed, in_flight, path))
     }
 
     fn __repr__(&self) -> PyResult<String> {

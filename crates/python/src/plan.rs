@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use haloport::BindOptions;
 use haloport::comm::Reach;
-use haloport::exchange::{FieldLayout, FieldSet};
+use haloport::exchange::{Description, FieldLayout, FieldSet};
+use haloport::{BindOptions, DataPath};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use serde::Serialize;
 
 use crate::arguments::type_name;
-use crate::arguments::{count_or, entries, flag_or};
+use crate::arguments::{count_or, counts, entries, flag_or, is_iterable, number, shown};
 use crate::arrays::describe::describe;
 use crate::arrays::described::Keep;
 use crate::arrays::expected::Expected;
@@ -45,6 +46,14 @@ pub(crate) struct Plan {
     /// Of a fixed plan, the arrays that are tensors of PyTorch.
     tensors: Vec<Py<PyAny>>,
     exchanges: Arc<Exchanges>,
+}
+
+/// What `describe` returns.
+#[derive(Serialize)]
+struct Described<'p> {
+    devices: Vec<String>,
+    #[serde(flatten)]
+    exchange: &'p Description,
 }
 
 /// What a field is like.
@@ -82,6 +91,21 @@ impl Plan {
         ];
         items.into_iter().try_for_each(|(name, value)| named.set_item(name, value))?;
         Ok(named)
+    }
+
+    /// What was settled when the plan was made: ``routes`` has for each field and each other rank the ``path`` of the cells
+    /// ``from`` one rank ``to`` the other, and ``why`` they take no quicker one, a word of the documentation, or None.
+    ///
+    /// Returns
+    /// -------
+    /// dict
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        process::check()?;
+        let devices = self.exchanges.devices().iter().map(Device::name).collect();
+        let described = Described { devices, exchange: self.exchanges.description() };
+        let text =
+            serde_json::to_string(&described).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
     }
 
     /// Fills the halos of these arrays. Blocks until they are in place, on asynchronous devices until that is in the
@@ -187,18 +211,53 @@ impl Plan {
     }
 }
 
+/// The arguments `fixed`, `in_flight` and `path` of `plan`.
+pub(crate) type PlanArguments<'a, 'py> =
+    (Option<&'a Bound<'py, PyAny>>, Option<&'a Bound<'py, PyAny>>, Option<&'a Bound<'py, PyAny>>);
+
+/// For each field the axes along which its first components point.
+fn vectors_of(vector: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Vec<usize>>> {
+    const EXPECTED: &str = "for each field None, an axis of the grid, or a sequence of them";
+    let found = entries(vector, "vector", EXPECTED)?.take(fields + 1).map(|entry| {
+        let entry = entry?;
+        if entry.is_none() {
+            Ok(Vec::new())
+        } else if is_iterable(&entry)? {
+            counts(&entry, "vector")
+        } else {
+            Ok(vec![number(&entry, "vector", EXPECTED)?])
+        }
+    });
+    let found = found.collect::<PyResult<Vec<_>>>()?;
+    if found.len() != fields {
+        let found = if found.len() > fields { "more".into() } else { found.len().to_string() };
+        return Err(PyValueError::new_err(format!(
+            "vector: expected an entry for each of {fields} fields, found {found}: {}",
+            shown(vector)
+        )));
+    }
+    Ok(found)
+}
+
+fn path_of(value: &Bound<'_, PyAny>) -> PyResult<DataPath> {
+    let text: String = number(value, "path", "a str such as 'direct'")?;
+    text.parse().map_err(|error| PyValueError::new_err(format!("path: {error}")))
+}
+
 impl Plan {
     /// Collective: a plan for these fields; see `Grid.plan`.
     pub(crate) fn new(
         domains: &Domains,
         fields: &Bound<'_, PyTuple>,
-        axes: Option<&Bound<'_, PyAny>>,
-        (fixed, in_flight): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+        (axes, vector): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+        (fixed, in_flight, path): PlanArguments<'_, '_>,
     ) -> PyResult<Plan> {
         let py = fields.py();
         let options = || {
             let (fixed, in_flight) = (flag_or(fixed, "fixed", false)?, count_or(in_flight, "in_flight", 1)?);
-            Ok(PlanOptions { axes: axes_of(axes)?, fixed, in_flight })
+            let path = path.map_or(Ok(DataPath::Quickest), path_of)?;
+            let vectors = vector.map_or(Ok(Vec::new()), |vector| vectors_of(vector, fields.len()))?;
+            Ok(PlanOptions { axes: axes_of(axes)?, vectors, fixed, in_flight, path })
         };
         let prepared = options().and_then(|options| Prepared::of(domains, fields, options));
         // A rank with an invalid argument tells the others, which would wait for it.
@@ -216,7 +275,8 @@ impl Plan {
             }
         }
         let names = fields.iter().map(|field| field.meaning.clone());
-        let bind = BindOptions::default().in_flight(options.in_flight).element_names(names);
+        let bind =
+            BindOptions::default().in_flight(options.in_flight).path(options.path).element_names(names);
         let described =
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
@@ -227,8 +287,8 @@ impl Plan {
         } else {
             let layouts: Vec<FieldLayout> = fields
                 .into_iter()
-                .map(|field| field.device.field_layout(field.element, field.blocks))
-                .collect();
+                .map(|field| field.device.field_layout(field.element, &field.vector, field.blocks))
+                .collect::<PyResult<_>>()?;
             py.detach(|| pattern.plan_layouts(&layouts, bind)).or_raise()?
         };
         let fixed = options.fixed.then_some(addresses);

@@ -1,9 +1,9 @@
 //! The arguments of a plan, checked on this rank alone.
 
-use haloport::ElementType;
 use haloport::device::Pointer;
 use haloport::exchange::FieldSet;
 use haloport::field::{AxisRole, BlockLayout, FittedAxis};
+use haloport::{DataPath, ElementType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -23,8 +23,11 @@ use crate::memory::{Array, address};
 /// The options of a plan.
 pub(crate) struct PlanOptions {
     pub(crate) axes: Option<Vec<AxisRole>>,
+    /// For each field the axes along which its first components point; empty if all are scalars.
+    pub(crate) vectors: Vec<Vec<usize>>,
     pub(crate) fixed: bool,
     pub(crate) in_flight: usize,
+    pub(crate) path: DataPath,
 }
 
 /// The arguments of a plan, checked on this rank.
@@ -46,6 +49,8 @@ pub(crate) struct PreparedField {
     pub(crate) element: ElementType,
     /// What the elements mean beyond that.
     pub(crate) meaning: String,
+    /// The axes along which its first components point.
+    pub(crate) vector: Vec<usize>,
     pub(crate) layouts: Vec<Layout>,
     pub(crate) blocks: Vec<BlockLayout>,
     /// The arrays of a fixed plan.
@@ -88,7 +93,7 @@ impl Prepared {
             options,
         };
         for (index, field) in fields.iter().enumerate() {
-            prepared.add(domains, &field, &format!("field {index}"))?;
+            prepared.add(domains, &field, index)?;
         }
         prepared.check_unchanged(fields.py())?;
         if prepared.options.fixed
@@ -101,7 +106,9 @@ impl Prepared {
     }
 
     /// Checks a field, and adds it.
-    fn add(&mut self, domains: &Domains, field: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    fn add(&mut self, domains: &Domains, field: &Bound<'_, PyAny>, index: usize) -> PyResult<()> {
+        let name = &format!("field {index}");
+        let vector = self.options.vectors.get(index).cloned().unwrap_or_default();
         let blocks = match domains.count() {
             0 => vec![field.clone()],
             _ => domains.blocks(field, name)?,
@@ -114,6 +121,7 @@ impl Prepared {
                 device: device.clone(),
                 element: spec.element,
                 meaning: meaning.clone(),
+                vector: vector.clone(),
                 layouts: Vec::new(),
                 blocks: Vec::new(),
                 memory: Vec::new(),
@@ -162,6 +170,11 @@ impl Prepared {
             field.layouts.push(layout);
             field.blocks.push(block_layout);
             field.memory.extend(memory);
+        }
+        if let Some(PreparedField { device, element, vector, blocks, .. }) = &made {
+            device
+                .field_layout(*element, vector, blocks.clone())
+                .map_err(|error| named(field.py(), error, name))?;
         }
         self.fields.extend(made);
         Ok(())
@@ -235,7 +248,7 @@ impl Memory {
 impl PreparedField {
     /// The field of a fixed plan: memory of Haloport itself, which neighbours can map, if the arrays show all of it.
     pub(crate) fn into_set(self, py: Python<'_>) -> PyResult<Box<dyn FieldSet + Send>> {
-        let PreparedField { device, element, blocks, memory, .. } = self;
+        let PreparedField { device, element, vector, blocks, memory, .. } = self;
         let own: Option<Vec<&Array>> =
             memory.iter().map(|memory| Some(memory.own.as_ref()?.bind(py).get())).collect();
         if let Some(own) = own
@@ -247,14 +260,14 @@ impl PreparedField {
             if is_whole && first.element() == element {
                 // SAFETY: as for `start` of a plan: cells in flight are the program's affair; other exchanges of the
                 // same memory are refused by the claims and by the core. Python objects own the memory until the end.
-                return unsafe { first.share() };
+                return unsafe { first.share(&vector) };
             }
         }
         let host_accessible = memory.iter().all(|memory| memory.host_accessible);
         let at = memory.iter().map(|memory| memory.first).zip(blocks).collect();
         // SAFETY: the memory is as described, and checked to be the device's; its owner lives as long as the field; no
         // two blocks overlap, as was checked.
-        Ok(unsafe { device.field_at(element, at, host_accessible, Box::new(memory)) })
+        unsafe { device.field_at(element, &vector, at, host_accessible, Box::new(memory)) }
     }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import pickle
 import random
 import threading
 import time
@@ -43,6 +44,56 @@ def assert_filled(grid: haloport.Grid, array: Any, add: float = 0) -> None:
     """Checks that all cells of a periodic row have their index."""
     index = grid.indices()[0] + add
     assert np.array_equal(np.asarray(array), np.broadcast_to(index.reshape(-1, *[1] * (array.ndim - 1)), array.shape))
+
+
+# Ranks
+
+
+def test_reductions(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        size = comm.size
+        total = comm.all_reduce(comm.rank)
+        assert total == size * (size - 1) // 2 and type(total) is int
+        assert comm.all_reduce(np.int32(comm.rank), "max") == size - 1  # type: ignore[call-overload]
+        smallest = comm.all_reduce(-0.5 - comm.rank, op="min")
+        assert smallest == 0.5 - size and type(smallest) is float
+        assert comm.all_reduce(2**62, "sum") == (2**62 * size + 2**63) % 2**64 - 2**63
+        assert np.isnan(comm.all_reduce(float("nan") if comm.rank == size - 1 else 1.0, "max"))
+        wrongs: list[tuple[Any, Any, type[Exception]]] = [
+            ("x", "sum", TypeError), (2**63, "sum", ValueError), (1, "mean", ValueError), (1j, "sum", TypeError)
+        ]
+        for wrong, op, kind in wrongs:
+            with pytest.raises(kind):
+                comm.all_reduce(wrong, op)
+        if size > 1:
+            with pytest.raises((haloport.RefusedError, haloport.ExchangeError)):
+                comm.all_reduce(1 if comm.rank == 0 else 1.0)
+        assert comm.all_reduce(1) == size
+
+    ranks()(check)
+
+
+def test_objects_to_and_from_one_rank(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        last = comm.size - 1
+        own = {"rank": comm.rank, "field": np.arange(comm.rank + 1)}
+        found: Any = comm.broadcast(own if comm.rank == last else None, root=last)
+        assert found["rank"] == last and found["field"].tolist() == list(range(last + 1))
+        everything: Any = comm.gather(own, root=last)
+        if comm.rank == last:
+            assert [(one["rank"], len(one["field"])) for one in everything] == [(rank, rank + 1) for rank in range(comm.size)]
+        else:
+            assert everything is None
+        assert comm.broadcast("text") == "text"
+        for wrong in (comm.size, -1):
+            with pytest.raises(ValueError, match="root"):
+                comm.gather(1, root=wrong)
+        # What cannot be pickled is an error on all ranks, which goes on.
+        with pytest.raises((haloport.RefusedError, AttributeError, TypeError, ValueError, pickle.PicklingError)):
+            comm.gather((lambda: 1) if comm.rank == 0 else 1)
+        comm.barrier()
+
+    ranks()(check)
 
 
 # Grids
@@ -307,7 +358,130 @@ def test_origin_in_a_larger_array(ranks: Ranks) -> None:
     ranks()(check)
 
 
-# The ways of fixed plans
+def folded(i: int, j: int, shape: tuple[int, int], fold: str, points: str) -> tuple[int, int, bool]:
+    """The owner of a point of a tripolar grid, and whether it is on the other side of the fold. See docs/fields.md."""
+    rows, cells = shape
+    east, north = points in ("east-edges", "corners"), points in ("north-edges", "corners")
+    a, b = (cells, 2 * rows - 2) if fold == "cell" else (cells - 1, 2 * rows - 1)
+    a, b, i = a - east, b - north, i % cells
+    other = (a - i) % cells
+    return (other, b - j, True) if 2 * j > b or (2 * j == b and i > other) else (i, j, False)
+
+
+@pytest.mark.parametrize("fold", ["cell", "corner"])
+@pytest.mark.parametrize("points", ["cells", "east-edges", "north-edges", "corners"])
+def test_tripolar_grids(ranks: Ranks, fold: str, points: str) -> None:
+    shape = (6, 8)
+
+    def check(comm: Comm) -> None:
+        for parts, halo in (([1, comm.size], 1), ([comm.size, 1], 2)):
+            if shape[0] < parts[0]:
+                continue
+            grid = haloport.Grid(shape, halo=halo, parts=parts, fold=fold, points=points, comm=comm)
+            assert grid.periodic == (False, True)
+            scalar, vector = grid.empty(), grid.empty(levels=2)
+            rows, columns = grid.indices()
+            for fixed in (False, True):
+                for array in (scalar, vector[..., 0], vector[..., 1]):
+                    array[...] = -12345
+                    array[grid.owned] = (100 * rows + columns + 1)[grid.owned]
+                plan = grid.plan(scalar, vector, axes=None, vector=[None, None], fixed=fixed)
+                turned = grid.plan(
+                    scalar[..., None], axes=[0, 1, "components"], vector=[1 if halo == 1 else (0,)], fixed=fixed
+                )
+                plan(*(() if fixed else (scalar, vector)))
+                for sign in (1, -1):
+                    if sign < 0:
+                        scalar[grid.owned] = (100 * rows + columns + 1)[grid.owned]
+                        turned(*(() if fixed else (scalar[..., None],)))
+                    for place in np.ndindex(*scalar.shape):
+                        if rows[place] < 0:
+                            continue
+                        i, j, beyond = folded(int(columns[place]), int(rows[place]), shape, fold, points)
+                        expected = 100 * j + i + 1
+                        assert scalar[place] == (sign * expected if beyond else expected), (place, sign)
+                        assert (vector[place] == expected).all()
+
+    ranks()(check)
+
+
+def test_cubed_spheres(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        if 6 % comm.size:
+            return
+        grid = haloport.Grid((6, 4, 4), halo=[0, 1, 1], parts=[comm.size, 1, 1], cubed_sphere=True, comm=comm)
+        tile = grid.empty("i8")
+        tile[...] = -1
+        tile[grid.owned] = grid.indices()[0][grid.owned]
+        grid.plan(tile)(tile)
+        for number, own in zip(range(grid.lower[0], grid.upper[0]), tile, strict=True):
+            edges = [own[0, 1:-1], own[-1, 1:-1], own[1:-1, 0], own[1:-1, -1]]
+            beside = {int(edge[0]) for edge in edges if (edge == edge[0]).all()}
+            # Four tiles, without the one on the other side of the sphere.
+            assert len(beside) == 4 and number not in beside and beside <= set(range(6))
+
+    ranks(3)(check)
+
+
+def test_wrong_folds(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        size = comm.size
+        for wrong, text in (
+            ({"fold": "edge"}, "fold: expected one of 'cell', 'corner', found 'edge'"),
+            ({"points": "corners"}, "points: expected 'cells' on a grid without a fold"),
+            ({"fold": "cell", "points": "U"}, "points: expected one of 'cells', 'east-edges'"),
+            ({"cubed_sphere": True}, "shape: expected 6 tiles"),
+            ({"fold": "cell", "shape": (8 * size,)}, "shape: expected 2 axes or more"),
+            ({"fold": "cell", "shape": (8 * size, 7)}, "even number"),
+            ({"fold": "cell", "periodic": True}, "periodic along"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                haloport.Grid(**{"shape": (8 * size, 8), "comm": comm, **wrong})
+        grid = haloport.Grid((8 * size, 8), fold="cell", comm=comm)
+        u = grid.empty()
+        for vector, text in (([], "an entry for each of 1 fields, found 0"), ([0, 1], "found more"), ([5], "axes"), ([(0, 1)], "")):
+            with pytest.raises(ValueError, match=text):
+                grid.plan(u, vector=vector)
+        with pytest.raises(TypeError, match="vector: expected for each field None"):
+            grid.plan(u, vector="x")
+
+    ranks()(check)
+
+
+# The ways of plans
+
+
+def test_describe_tells_why(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((64 * comm.size, 64), halo=[1, 0], periodic=True, parts=[comm.size, 1], comm=comm)
+        own = grid.empty()
+        others = {rank for rank in ((comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size) if rank != comm.rank}
+
+        def whys(**options: Any) -> set[tuple[str, str | None]]:
+            found = grid.plan(own, **options).describe()
+            assert found["devices"] == ["cpu:0"] and found["choice"]["path"] == options.get("path", "quickest")
+            routes = found["routes"]
+            assert {route["from"] for route in routes if route["to"] == comm.rank} == others
+            assert {route["to"] for route in routes if route["from"] == comm.rank} == others
+            assert len(routes) == 2 * len(others) and all(route["field"] == 0 for route in routes)
+            return {(route["path"], route["why"]) for route in routes}
+
+        near = {"shared", "messages"}
+        assert whys(fixed=True) <= {("direct", None)}
+        assert whys(path="messages", fixed=True) <= {("messages", "asked")}
+        assert whys() <= {(path, "passed") for path in near}
+        for wrong in ("fast", "", "Direct"):
+            with pytest.raises(ValueError, match="path: expected one of quickest, direct"):
+                grid.plan(own, path=wrong)
+        with pytest.raises(TypeError, match="path: expected a str"):
+            grid.plan(own, path=1)
+        if others:
+            with pytest.raises(haloport.RefusedError, match="path `direct`.*because memory is passed to each start"):
+                grid.plan(own, path="direct")
+
+    ranks()(check)
+
+
 
 
 def moved(traffic: dict[str, int]) -> dict[str, int]:

@@ -12,8 +12,8 @@ use haloport_cuda::CudaDevice;
 
 /// The paths by which halos are filled.
 const PATHS: [fn() -> BindOptions; 3] = [
-    || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver),
-    || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender),
+    || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver),
+    || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender),
     || BindOptions::default().path(DataPath::Messages).staging_chunk(usize::MAX),
 ];
 

@@ -103,7 +103,7 @@ fn between_nodes_the_model_chooses_it() {
         let by_streams = |comm: &Communicator, path| -> Result<bool, Failure> {
             let pattern = ring(comm)?;
             let field = Field::<f64, _>::new(device, &pattern)?;
-            let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+            let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
             if comm.info().device_memory.is_empty() {
                 exchange.run_blocking()?;
             }
@@ -207,7 +207,7 @@ fn ranks_that_ask_for_different_paths_get_the_same_error() {
         let pattern = ring(comm)?;
         let field = Field::<f64, _>::new(device, &pattern)?;
         let path = if comm.rank() == 1 { DataPath::StreamMessages } else { DataPath::Messages };
-        let error = pattern.bind_with(field, BindOptions::default().path(path)).unwrap_err();
+        let error = pattern.bind_with(field, BindOptions::default().prefer(path)).unwrap_err();
         let expected = "rank 1: the option `path` is StreamMessages here and Messages on rank 0; pass the same on every \
                         rank";
         assert_eq!(error, BindError::Refused(expected.into()));

@@ -97,5 +97,5 @@ unsafe fn bound<T: Element>(
         // SAFETY: the caller's promise.
         fields.push(unsafe { device.field_in_arrays::<T>(vec![(array, layout)], Box::new(())) }?);
     }
-    Ok(Box::new(pattern.bind_with(fields, BindOptions::default().path(request.path))?))
+    Ok(Box::new(pattern.bind_with(fields, BindOptions::default().prefer(request.path))?))
 }

@@ -39,7 +39,7 @@ fn next_command_sees(device: &SyclDevice, path: DataPath) {
         let domain = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no part")?;
         let pattern = Pattern::structured(&comm, &grid, &[domain], &Halo::per_side([(CELLS, 0)]))?;
         let field = Field::<i64, _>::new(device, &pattern)?;
-        let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
         let seen = device.allocate(8, MemoryKind::Shared)?;
         for round in 1..=5 {
             let value = |rank: usize| 10 * round + rank as i64;

@@ -26,6 +26,11 @@ program arrays
   call blocks()
   call wrong()
   call lengths()
+  call lists()
+  call sphere()
+  call reductions()
+  call tripolar()
+  call described()
   call grid%free()
   call comms(1)%free()
   if (failures > 0) error stop 1
@@ -171,6 +176,140 @@ contains
     ! The next call is as it was.
     call hp_pattern_create(made, comms(1), [4, 4], halo=[1])
     call made%free()
+  end subroutine
+
+  ! Lists that the program has made: cells 5 and 6 are copies of cells 2 and 4.
+  subroutine lists()
+    type(hp_pattern) :: made
+    type(hp_plan) :: plan
+    real(real64) :: x(6)
+    integer :: low(1), high(1), stat
+    character(300) :: text
+    call hp_pattern_create(made, comms(1), 6, send_to=[0], send_counts=[2], send_cells=[2, 4], receive_from=[0], &
+      receive_counts=[2], receive_cells=[5, 6])
+    call made%with_halo(low, high)
+    call check(low(1) == 1 .and. high(1) == 6, 'the cells of lists')
+    call hp_plan_create(plan, made, x)
+    x = [1, 2, 3, 4, -1, -1]
+    call plan%update(x)
+    call check(all(nint(x) == [1, 2, 3, 4, 2, 4]), 'lists')
+    call plan%free()
+    call made%free()
+    call hp_pattern_create(made, comms(1), 6, [0], [3], [2, 4], [0], [2], [5, 6], stat=stat, errmsg=text)
+    call refused(stat, text, 'send_cells: expected this number of values: 3, found 2')
+    call hp_pattern_create(made, comms(1), 6, [0], [2], [2, 4], [0, 0], [2], [5, 6], stat=stat, errmsg=text)
+    call refused(stat, text, 'receive_counts: expected this number of values: 2, found 1')
+    call hp_pattern_create(made, comms(1), 6, [0], [1], [7], [0], [1], [5], stat=stat, errmsg=text)
+    call refused(stat, text, 'expected')
+    call hp_pattern_create(made, comms(1), 6, [1], [1], [1], [1], [1], [5], stat=stat, errmsg=text)
+    call refused(stat, text, 'rank')
+    call hp_pattern_create(made, comms(1), -1, [0], [1], [1], [0], [1], [5], stat=stat, errmsg=text)
+    call refused(stat, text, 'cells')
+  end subroutine
+
+  ! Six tiles, whose edges meet: every halo cell but those of corners holds an owned cell of another tile.
+  subroutine sphere()
+    integer, parameter :: n = 4
+    type(hp_pattern) :: made
+    type(hp_plan) :: plan
+    integer :: x(0:n + 1, 0:n + 1, 6), low(3), high(3), tile, stat
+    character(300) :: text
+    call hp_pattern_create(made, comms(1), [n, n, 6], halo=[1, 1, 0], cubed_sphere=.true.)
+    call made%owned(low, high)
+    call check(all(low == 1) .and. all(high == [n, n, 6]), 'the cells of a sphere')
+    x = -1
+    do tile = 1, 6
+      x(1:n, 1:n, tile) = tile
+    end do
+    call hp_plan_create(plan, made, x)
+    call plan%update(x)
+    do tile = 1, 6
+      call check(neighbour(x(0, 1:n, tile)) /= tile .and. neighbour(x(n + 1, 1:n, tile)) /= tile, 'tiles along x')
+      call check(neighbour(x(1:n, 0, tile)) /= tile .and. neighbour(x(1:n, n + 1, tile)) /= tile, 'tiles along y')
+    end do
+    call plan%free()
+    call made%free()
+    call hp_pattern_create(made, comms(1), [n, n, 5], halo=[1, 1, 0], cubed_sphere=.true., stat=stat, errmsg=text)
+    call refused(stat, text, 'tiles')
+  end subroutine
+
+  ! The tile that all of an edge come from; 0 if they come from several, or from none.
+  integer function neighbour(edge)
+    integer, intent(in) :: edge(:)
+    neighbour = 0
+    if (all(edge == edge(1)) .and. edge(1) >= 1 .and. edge(1) <= 6) neighbour = edge(1)
+    if (neighbour == 0) call check(.false., 'an edge of a sphere')
+  end function
+
+  subroutine reductions()
+    integer(int32) :: small
+    integer(int64) :: large
+    real(real32) :: single
+    real(real64) :: double
+    integer :: stat
+    character(300) :: text
+    small = -7; large = -8; single = 0.5; double = -0.25
+    call comms(1)%all_reduce(small, 'sum')
+    call comms(1)%all_reduce(large, 'min')
+    call comms(1)%all_reduce(single, 'max')
+    call comms(1)%all_reduce(double, 'sum')
+    call check(small == -7 .and. large == -8, 'reductions of integers')
+    call check(nint(100*single) == 50 .and. nint(100*double) == -25, 'reductions of reals')
+    call comms(1)%all_reduce(double, 'mean', stat=stat, errmsg=text); call refused(stat, text, 'sum, min or max')
+    call comms(1)%set_warn_after(-1.0_real64, stat=stat, errmsg=text); call refused(stat, text, 'seconds')
+    call comms(1)%set_warn_after(60.0_real64)
+  end subroutine
+
+  ! U points of a tripolar grid about corners, with two components: (i, j) is (n - 2 - i, 2m - 1 - j), counted from 0, and both
+  ! components change their signs; a scalar beside them does not.
+  subroutine tripolar()
+    integer, parameter :: n = 6, m = 4
+    type(hp_pattern) :: made
+    type(hp_plan) :: plan
+    real(real64) :: u(0:n + 1, 0:m + 1, 2), scalar(0:n + 1, 0:m + 1)
+    integer :: i, other, stat
+    character(300) :: text
+    call hp_pattern_create(made, comms(1), [n, m], halo=[1], periodic=[.true., .false.], fold='corner', points='east-edges')
+    u = 0; scalar = 0
+    do i = 1, n
+      u(i, 1:m, 1) = i; u(i, 1:m, 2) = 10*i; scalar(i, 1:m) = i
+    end do
+    call hp_plan_create(plan, made, u, scalar, axes='x y components; x y', vector='x y;')
+    call plan%update(u, scalar)
+    do i = 0, n + 1
+      other = modulo(n - 2 - (i - 1), n) + 1
+      call check(nint(u(i, m + 1, 1)) == -other .and. nint(u(i, m + 1, 2)) == -10*other, 'a vector beyond the fold')
+      call check(nint(scalar(i, m + 1)) == other, 'a scalar beyond the fold')
+    end do
+    call plan%free()
+    call hp_plan_create(plan, made, scalar, vector='levels', stat=stat, errmsg=text); call refused(stat, text, 'vector')
+    call hp_plan_create(plan, made, u, scalar, axes='x y components; x y', vector='x;', stat=stat, errmsg=text)
+    call check(stat == 0, 'one of two components: '//trim(text))
+    call plan%free()
+    call made%free()
+    call hp_pattern_create(made, comms(1), [n, m], halo=[1], fold='edge', stat=stat, errmsg=text)
+    call refused(stat, text, 'fold: expected one of cell corner, found edge')
+    call hp_pattern_create(made, comms(1), [n, m], halo=[1], points='corners', stat=stat, errmsg=text)
+    call refused(stat, text, 'points')
+    call hp_pattern_create(made, comms(1), [n + 1, m], halo=[1], fold='cell', stat=stat, errmsg=text)
+    call refused(stat, text, 'even')
+  end subroutine
+
+  subroutine described()
+    type(hp_plan) :: plan, none
+    real(real64) :: u(0:nx + 1, -1:ny + 2)
+    integer :: stat
+    character(300) :: text
+    character(:), allocatable :: found
+    u = 0
+    call hp_plan_create(plan, grid, u, path='messages')
+    found = plan%describe()
+    call check(index(found, '"path":"messages"') > 0 .and. index(found, '"routes":[]') > 0, 'a description: '//found)
+    call check(found(1:1) == '{' .and. found(len(found):) == '}', 'the ends of a description: '//found)
+    call plan%free()
+    call hp_plan_create(plan, grid, u, path='by hand', stat=stat, errmsg=text); call refused(stat, text, 'path')
+    found = none%describe(stat=stat, errmsg=text); call refused(stat, text, 'plan')
+    call check(len(found) == 0, 'the description of no plan')
   end subroutine
 
   ! Members of derived types, at other addresses at each call.

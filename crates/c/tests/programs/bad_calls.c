@@ -72,6 +72,21 @@ static void communicators(hp_comm *comm) {
     CHECK(hp_comm_free(made));
 }
 
+static void reductions(hp_comm *comm) {
+    double value = 1;
+    REFUSED(HP_ARGUMENT, "null", hp_comm_all_reduce(NULL, HP_SUM, HP_F64, 1, &value));
+    REFUSED(HP_ARGUMENT, "values", hp_comm_all_reduce(comm, HP_SUM, HP_F64, 1, NULL));
+    REFUSED(HP_ARGUMENT, "count", hp_comm_all_reduce(comm, HP_SUM, HP_F64, -1, &value));
+    REFUSED(HP_ARGUMENT, "reduction", hp_comm_all_reduce(comm, 0, HP_F64, 1, &value));
+    REFUSED(HP_ARGUMENT, "type", hp_comm_all_reduce(comm, HP_SUM, HP_I8, 1, &value));
+    REFUSED(HP_ARGUMENT, "type", hp_comm_all_reduce(comm, HP_SUM, HP_BYTES, 1, &value));
+    CHECK(hp_comm_all_reduce(comm, HP_MAX, HP_F64, 0, NULL));
+    CHECK(hp_comm_all_reduce(comm, HP_SUM, HP_F64, 1, &value));
+    REFUSED(HP_ARGUMENT, "seconds", hp_comm_set_warn_after(comm, -1));
+    CHECK(hp_comm_set_warn_after(comm, 0));
+    CHECK(hp_comm_set_warn_after(comm, 60));
+}
+
 static void patterns(hp_comm *comm, hp_pattern *pattern) {
     hp_pattern *made;
     hp_grid grid = row();
@@ -104,6 +119,17 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_ARGUMENT, "parts", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row(), grid.parts[0] = -3;
     REFUSED(HP_ARGUMENT, "parts", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.points = HP_POINTS_CORNERS;
+    REFUSED(HP_ARGUMENT, "points: expected HP_POINTS_CELLS on a grid without a fold",
+            hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.points = 4;
+    REFUSED(HP_ARGUMENT, "points: expected one of", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.fold = 3;
+    REFUSED(HP_ARGUMENT, "fold: expected 0, HP_FOLD_CELL", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.fold = HP_FOLD_CELL;
+    REFUSED(HP_ARGUMENT, "axes: expected 2 or more", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid = row(), grid.axes = 2, grid.cells[1] = 7, grid.fold = HP_FOLD_CELL;
+    REFUSED(HP_ARGUMENT, "", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row(), grid.cubed_sphere = 1;
     REFUSED(HP_ARGUMENT, "tiles", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row();
@@ -245,6 +271,13 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
     REFUSED(HP_ARGUMENT, "components", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
     like.role[1] = HP_CELLS, like.role[2] = HP_LEVELS;
     REFUSED(HP_ARGUMENT, "axes", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    int32_t vectors[][2] = {{-1, 0}, {HP_LEVELS, 0}, {0, HP_CELLS}, {HP_CELLS + 1, 0}, {HP_CELLS, HP_CELLS}};
+    for (int i = 0; i < 5; i++) {
+        like = six(), like.vector[0] = vectors[i][0], like.vector[1] = vectors[i][1];
+        REFUSED(HP_ARGUMENT, "like[0]", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
+    }
+    like = six(), like.type = HP_U8, like.vector[0] = HP_CELLS;
+    REFUSED(HP_ARGUMENT, "sign", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
     like = six(), like.origin[0] = 5;
     REFUSED(HP_ARGUMENT, "room", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
     like.origin[0] = -1;
@@ -491,6 +524,7 @@ int main(int arguments, char **argument) {
         claims(comm, pattern);
     } else {
         communicators(comm);
+        reductions(comm);
         patterns(comm, pattern);
         arrays(pattern, mesh);
         values_beyond_the_axes(comm, pattern, mesh);

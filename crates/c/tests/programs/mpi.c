@@ -28,6 +28,26 @@ static int rank, ranks;
         }                                                                                                    \
     } while (0)
 
+/* Whether the description of a plan has this text. */
+static int tells(const hp_plan *of, const char *part) {
+    static char text[1 << 16];
+    size_t bytes = sizeof text;
+    REQUIRE(hp_plan_describe(of, text, &bytes) == HP_OK && bytes <= sizeof text);
+    return strstr(text, part) != NULL;
+}
+
+/* A plan tells how its arrays get to neighbours, and why in no quicker way. */
+static void describe(void) {
+    if (ranks == 1) {
+        REQUIRE(tells(plan, "\"routes\":[]"));
+        return;
+    }
+    REQUIRE(tells(plan, "\"why\":\"passed\"") || tells(plan, "\"why\":\"apart\""));
+    REQUIRE(tells(messages, "\"path\":\"messages\",\"why\":\"asked\"") || tells(messages, "\"why\":\"apart\""));
+    REQUIRE(tells(fixed, "\"path\":\"direct\",\"why\":null") || tells(fixed, "\"why\":\"quicker\"") ||
+            tells(fixed, "\"why\":\"apart\""));
+}
+
 /* A ring: each rank owns CELLS - 2 cells, with a halo of one at each end. */
 static void make(void) {
     MPI_Comm world = MPI_COMM_WORLD;
@@ -48,6 +68,28 @@ static void make(void) {
     options.fixed = 0, options.path = "messages";
     REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &messages) == HP_OK);
     REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &in_flight) == HP_OK);
+    describe();
+    if (ranks > 1) {
+        /* Every rank gets the reason. */
+        hp_plan *none;
+        options.path = "direct";
+        REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &none) == HP_REFUSED && none == NULL);
+        REQUIRE(strstr(hp_message(), "path `direct`") && strstr(hp_message(), ", because "));
+    }
+}
+
+static void reductions(void) {
+    double values[] = {rank + 0.5, -rank};
+    int64_t number = rank + 1;
+    float largest = (float)rank;
+    REQUIRE(hp_comm_all_reduce(comm, HP_SUM, HP_F64, 2, values) == HP_OK);
+    REQUIRE(values[0] == ranks * (ranks - 1) / 2 + 0.5 * ranks && values[1] == -ranks * (ranks - 1) / 2);
+    REQUIRE(hp_comm_all_reduce(comm, HP_MIN, HP_I64, 1, &number) == HP_OK && number == 1);
+    REQUIRE(hp_comm_all_reduce(comm, HP_MAX, HP_F32, 1, &largest) == HP_OK && largest == (float)(ranks - 1));
+    /* One rank has a wrong argument, and all learn of it. */
+    hp_status wrong = hp_comm_all_reduce(comm, rank == 0 ? 9 : HP_SUM, HP_F64, 2, values);
+    REQUIRE(rank == 0 ? wrong == HP_ARGUMENT : wrong == HP_REFUSED);
+    REQUIRE(hp_comm_set_warn_after(comm, 30) == HP_OK);
 }
 
 static void begin(hp_plan *with, double *values, double step) {
@@ -147,6 +189,7 @@ int main(int arguments, char **argument) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     make();
+    reductions();
     exchange(plan, u, 1000);
     exchange(fixed, shared_u, 2000);
     exchange(messages, u, 8000);

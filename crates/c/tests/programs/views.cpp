@@ -44,6 +44,17 @@ struct cell {
     int kind;
 };
 
+// Cell 1 of each rank is a copy of cell 0 of the rank before it.
+void lists(haloport::communicator &comm) {
+    const int before = (comm.rank() + comm.size() - 1) % comm.size(), behind = (comm.rank() + 1) % comm.size();
+    auto ring = haloport::pattern::lists(comm, 2, {{behind, {0}}}, {{before, {1}}});
+    std::vector<int> cells{100 + comm.rank(), -1};
+    const kokkos_like<int, 1> view{cells.data(), {2}, {1}};
+    haloport::plan update(ring, view);
+    update(view);
+    EXPECT(cells[0] == 100 + comm.rank() && cells[1] == 100 + before);
+}
+
 void rank(haloport::communicator comm) {
     hp_grid grid = HP_GRID_INIT;
     grid.axes = 2;
@@ -51,6 +62,10 @@ void rank(haloport::communicator comm) {
     for (int axis = 0; axis < 2; axis++) grid.periodic[axis] = grid.halo_lower[axis] = grid.halo_upper[axis] = 1;
     auto pattern = haloport::pattern::split(comm, grid);
     EXPECT(pattern.domains() == 1);
+    const auto ranks = static_cast<std::int64_t>(comm.size());
+    EXPECT(comm.all_reduce(static_cast<std::int64_t>(comm.rank()), HP_SUM) == ranks * (ranks - 1) / 2);
+    EXPECT(comm.all_reduce(comm.rank() - 0.5, HP_MIN) == -0.5);
+    lists(comm);
     const hp_box mine = pattern.owned(), all = pattern.with_halo(), inner = pattern.interior();
     EXPECT(inner.lower[0] >= mine.lower[0] && pattern.describe().find("\"domains\":1") != std::string::npos);
     const auto ni = static_cast<std::size_t>(all.upper[0] - all.lower[0]), nj = static_cast<std::size_t>(all.upper[1] - all.lower[1]);

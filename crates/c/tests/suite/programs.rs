@@ -96,6 +96,15 @@ fn random_cases_match_an_oracle_in_c() {
 }
 
 #[test]
+fn tripolar_grids_are_folded() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/fold.c", &[]);
+        let said = run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+        assert!(said.ends_with(" cases\n"), "{said}");
+    }
+}
+
+#[test]
 fn bad_calls_are_refused_with_a_text() {
     if has("cc") {
         let program = compiled("cc", "c99", "tests/programs/bad_calls.c", &[]);

@@ -38,7 +38,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> 
     let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(HALO, 1)]))?;
     for path in [DataPath::Messages, DataPath::Shared, DataPath::Direct] {
         let field = Field::<u8, D>::new(device, &pattern)?;
-        let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
         let samples = || (OWNED - HALO as i64..OWNED).step_by(999_983).chain([OWNED - 1]);
         let value = |cell: i64| (cell % 251) as u8 | 1;
         if comm.rank() == 0 {
@@ -108,7 +108,7 @@ pub fn check_indices<D: Device>(comm: &Communicator, device: &D, levels: usize) 
     for path in [DataPath::Messages, DataPath::Shared, DataPath::Direct] {
         let memory = if device.info().host_accessible { MemoryKind::Device } else { MemoryKind::Shared };
         let field = Field::<u8, D>::builder(&pattern).levels(levels).memory(memory).build(device)?;
-        let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
         if comm.rank() == 0 {
             let mut view = exchange.fields_mut().view_mut(0)?;
             // Halo cell `position` is owned cell `position * 1_009 % INDICES`.

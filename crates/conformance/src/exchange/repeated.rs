@@ -79,7 +79,7 @@ fn once<D: Device>(
     path: DataPath,
 ) -> Result<(), Failure> {
     let pattern = Pattern::structured(comm, grid, std::slice::from_ref(mine), &Halo::uniform(1))?;
-    let options = || BindOptions::default().path(path);
+    let options = || BindOptions::default().prefer(path);
     let mut exchange = pattern.bind_with(filled(device, &pattern)?, options())?;
     exchange.run_blocking()?;
     verify(exchange.fields(), comm.size())?;

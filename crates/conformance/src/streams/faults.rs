@@ -30,9 +30,9 @@ const PATHS: [NamedPath; 6] = [
     ("in chunks", || in_messages().staging_chunk(2 * CELLS)),
     ("in chunks that are moved", || in_messages().staging_chunk(2 * CELLS).staging_copy(0)),
     ("straight from the field", || {
-        BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver)
+        BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver)
     }),
-    ("straight to the halo", || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender)),
+    ("straight to the halo", || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender)),
 ];
 
 fn in_messages() -> BindOptions {

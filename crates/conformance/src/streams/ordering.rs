@@ -27,9 +27,9 @@ const PATHS: [(&str, Options); 4] = [
     ("in a message", || whole().staging_copy(usize::MAX)),
     ("in chunks", || in_chunks().staging_copy(usize::MAX)),
     ("straight from the field", || {
-        BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver)
+        BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver)
     }),
-    ("straight to the halo", || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender)),
+    ("straight to the halo", || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender)),
 ];
 
 /// The data paths of devices with separate memory, besides.

@@ -17,8 +17,8 @@ pub const PATHS: [fn() -> BindOptions; 5] = [
     BindOptions::default,
     in_messages,
     || in_messages().staging_copy(0),
-    || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver),
-    || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender),
+    || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver),
+    || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender),
 ];
 
 /// In messages of the transport.

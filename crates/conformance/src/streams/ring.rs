@@ -86,7 +86,7 @@ impl<D: Device> RankRing<D> {
         path: DataPath,
         cells: usize,
     ) -> Result<RankRing<D>, Failure> {
-        RankRing::with_options(comm, device, BindOptions::default().path(path), cells)
+        RankRing::with_options(comm, device, BindOptions::default().prefer(path), cells)
     }
 
     /// Collective: the same, bound with these options.

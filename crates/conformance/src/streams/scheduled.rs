@@ -114,9 +114,9 @@ pub fn views_wait<D: Device>(comm: &Communicator, device: &D) -> Result<(), Fail
 /// A wrong halo, or the error of a call.
 pub fn storm<D: Device>(comm: &Communicator, device: &D, rounds: i64) -> Result<(), Failure> {
     let paths: [fn() -> BindOptions; 4] = [
-        || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Receiver),
+        || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver),
         || BindOptions::default().path(DataPath::Messages),
-        || BindOptions::default().path(DataPath::Direct).copied_by(CopiedBy::Sender),
+        || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender),
         || BindOptions::default().path(DataPath::Messages),
     ];
     storm_with(comm, device, rounds, paths.each_ref().map(|path| path as &dyn Fn() -> BindOptions))
@@ -132,7 +132,7 @@ pub fn storm_by<D: Device>(
     rounds: i64,
     [one, other]: [DataPath; 2],
 ) -> Result<(), Failure> {
-    let by = |path| move || BindOptions::default().path(path);
+    let by = |path| move || BindOptions::default().prefer(path);
     storm_with(comm, device, rounds, [&by(one), &by(other), &by(one), &by(other)])
 }
 

@@ -41,7 +41,7 @@ fn bound(comm: &Communicator, device: &Queued<CpuDevice>, path: DataPath, cells:
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(cells / 2)).unwrap();
     let mut field = Numbers::new(device, &pattern).unwrap();
     field.view_mut(0).unwrap().fill_with(|_, _| comm.rank() as i64);
-    pattern.bind_with(field, BindOptions::default().path(path)).unwrap()
+    pattern.bind_with(field, BindOptions::default().prefer(path)).unwrap()
 }
 
 /// Whether the halo of rank 0 holds the number of rank 1.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::agree::{Binder, FieldSet};
-use super::options::{Choice, ExchangeError, Traffic};
+use super::options::{Choice, Description, ExchangeError, Route, Traffic};
 use super::turns::{Ticket, Turns};
 use crate::pattern::Pattern;
 
@@ -57,6 +57,18 @@ impl<F> Exchange<F> {
     /// The path and the order of this exchange.
     pub fn choice(&self) -> &Choice {
         self.turns.choice()
+    }
+
+    /// How each field gets to and from each other rank, and why not by a quicker path: first those that come to this rank,
+    /// then those that leave it, by rank and field.
+    pub fn routes(&self) -> &[Route] {
+        self.turns.routes()
+    }
+
+    /// All of this together, which programs can write as a text.
+    pub fn describe(&self) -> Description {
+        let (choice, traffic, routes) = (*self.choice(), self.traffic(), self.routes().to_vec());
+        Description { choice, traffic, routes }
     }
 }
 

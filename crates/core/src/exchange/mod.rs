@@ -67,7 +67,7 @@ pub use agree::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
 pub use handle::Exchange;
 pub use options::{
     BindError, BindOptions, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
-    DataPath, ExchangeError, HaloOrder, Schedule, StepError, Traffic,
+    DataPath, Description, ExchangeError, HaloOrder, Obstacle, Route, Schedule, StepError, Traffic,
 };
 pub use passed::Passed;
 pub use pending::Pending;

@@ -25,8 +25,8 @@ impl Pattern {
     pub fn bind_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
         let _steps = self.comm().enter(CollectiveCall::Bind { pattern: self.number() })?;
-        let (bound, choice) = bind_fields(self, builders, &options)?;
-        let turns = Turns::new(self, vec![bound], &PassedFields::default(), choice, options.on_complete);
+        let (bound, settled) = bind_fields(self, builders, &options)?;
+        let turns = Turns::new(self, vec![bound], &PassedFields::default(), settled, options.on_complete);
         Ok(Exchange { turns, fields: OwnedFields::new(fields, identities) })
     }
 }

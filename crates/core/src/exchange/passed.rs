@@ -86,9 +86,8 @@ impl Pattern {
         self.plan_with(fields, BindOptions::default())
     }
 
-    /// As [`plan`](Pattern::plan), with options. [`DataPath::Direct`](crate::DataPath::Direct) and
-    /// [`HaloOrder::AxisByAxis`](crate::HaloOrder::AxisByAxis) are not possible for a plan, which takes the next
-    /// possible path and order instead.
+    /// As [`plan`](Pattern::plan), with options. [`DataPath::Direct`](crate::DataPath::Direct) is not possible for a plan,
+    /// nor is [`HaloOrder::AxisByAxis`](crate::HaloOrder::AxisByAxis), in place of which halos are filled at once.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -122,8 +121,8 @@ impl Exchange<Passed> {
     ) -> Result<Exchange<Passed>, BindError> {
         let (parts, expected) = layouts.expected();
         let _steps = pattern.comm().enter(CollectiveCall::Plan { pattern: pattern.number() })?;
-        let (bound, choice) = bind_layouts(pattern, parts, &options)?;
-        let turns = Turns::new(pattern, bound, &expected, choice, options.on_complete);
+        let (bound, settled) = bind_layouts(pattern, parts, &options)?;
+        let turns = Turns::new(pattern, bound, &expected, settled, options.on_complete);
         Ok(Exchange { turns, fields: OwnedFields::new(Passed::default(), [].into()) })
     }
 

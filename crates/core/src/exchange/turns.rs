@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::agree::PassedFields;
-use super::options::{Choice, Completion, ExchangeError, Schedule, Traffic};
+use super::options::{Choice, Completion, ExchangeError, Route, Schedule, Settled, Traffic};
 use super::part::bound::Bound;
 use super::part::flight::Status;
 use crate::pattern::Pattern;
@@ -29,7 +29,7 @@ pub(super) struct Turns {
     slots: Vec<Slot>,
     /// The number of exchanges that were started.
     started: u64,
-    choice: Choice,
+    settled: Settled,
 }
 
 /// One of the exchanges that can be in flight at once.
@@ -47,7 +47,7 @@ impl Turns {
         pattern: &Pattern,
         bound: Vec<Bound>,
         passed: &PassedFields,
-        choice: Choice,
+        settled: Settled,
         mut on_complete: Option<Completion>,
     ) -> Turns {
         let slots = bound.into_iter().map(|bound| {
@@ -55,7 +55,7 @@ impl Turns {
             Slot { bound, passed: passed.clone(), detached: None }
         });
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        Turns { pattern: pattern.clone(), number, slots: slots.collect(), started: 0, choice }
+        Turns { pattern: pattern.clone(), number, slots: slots.collect(), started: 0, settled }
     }
 
     pub(super) fn pattern(&self) -> &Pattern {
@@ -63,7 +63,11 @@ impl Turns {
     }
 
     pub(super) fn choice(&self) -> &Choice {
-        &self.choice
+        &self.settled.choice
+    }
+
+    pub(super) fn routes(&self) -> &[Route] {
+        &self.settled.routes
     }
 
     pub(super) fn traffic(&self) -> Traffic {

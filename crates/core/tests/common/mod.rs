@@ -50,7 +50,7 @@ pub(crate) fn verify(field: &Numbers, round: usize, ranks: usize) -> Result<(), 
 pub(crate) fn bound(comm: &Communicator, path: DataPath) -> Result<Exchange<Numbers>, Failure> {
     let pattern = line(comm)?;
     let field = Numbers::new(&device()?, &pattern)?;
-    Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
+    Ok(pattern.bind_with(field, BindOptions::default().prefer(path))?)
 }
 
 /// Runs `body` on each rank and returns the one text that all of them must end with.

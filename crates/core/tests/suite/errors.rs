@@ -110,8 +110,11 @@ fn fields_that_differ_between_ranks_are_refused() {
     );
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
-        let options =
-            BindOptions::default().path(if comm.rank() == 0 { DataPath::Direct } else { DataPath::Messages });
+        let options = BindOptions::default().prefer(if comm.rank() == 0 {
+            DataPath::Direct
+        } else {
+            DataPath::Messages
+        });
         pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         Ok(())
     });
@@ -166,7 +169,7 @@ fn messages_in_streams_that_no_device_has_are_refused() {
         let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
         let bind = |path| {
             let field = Field::<f64, _>::new(&device()?, &pattern)?;
-            Ok::<_, Failure>(pattern.bind_with(field, BindOptions::default().path(path)))
+            Ok::<_, Failure>(pattern.bind_with(field, BindOptions::default().prefer(path)))
         };
         let refused = bind(DataPath::StreamMessages)?;
         bind(DataPath::Quickest)??.run_blocking()?;

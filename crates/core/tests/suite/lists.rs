@@ -59,7 +59,7 @@ fn random_lists_fill_the_listed_cells_and_no_others() {
                 let pattern = lists.pattern(&comm)?;
                 let path = [DataPath::Quickest, DataPath::Messages][number as usize % 2];
                 let field = Field::<f64, CpuDevice>::builder(&pattern).levels(2).build(&device()?)?;
-                let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+                let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
                 let value = |rank: usize, cell: u32, level: i64| {
                     f64::from(cell) + (100 * rank) as f64 + level as f64 / 4.0
                 };

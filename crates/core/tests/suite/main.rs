@@ -25,6 +25,7 @@ mod out_of_step;
 mod overlap;
 mod pending;
 mod plan;
+mod routes;
 mod share;
 mod source_target;
 mod sparse;

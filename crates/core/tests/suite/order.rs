@@ -60,7 +60,7 @@ fn products_take_a_step_for_each_axis_and_talk_across_faces_alone() {
         for path in [DataPath::Quickest, DataPath::Messages] {
             run_ranks(ranks, |comm| -> Result<(), Failure> {
                 let pattern = pattern(&comm, &Halo::uniform(2), &blocks(&comm))?;
-                let options = |order| BindOptions::default().path(path).order(order);
+                let options = |order| BindOptions::default().prefer(path).order(order);
                 let at_once = exchanged(&pattern, options(HaloOrder::AllNeighbours))?;
                 let in_turn = exchanged(&pattern, options(HaloOrder::AxisByAxis))?;
                 assert_eq!((at_once.steps, in_turn.steps), (1, 3));

@@ -17,7 +17,7 @@ fn patterns_that_are_bound_in_swapped_orders_are_refused_on_every_rank() {
                 comm.set_time_limit(Some(Duration::from_secs(5)));
                 let (a, b) = (line(comm)?, line(comm)?);
                 let (first, second) = if comm.rank() == 0 { (&a, &b) } else { (&b, &a) };
-                let options = || BindOptions::default().path(path);
+                let options = || BindOptions::default().prefer(path);
                 let mut first = first.bind_with(Numbers::new(&device()?, first)?, options())?;
                 let mut second = second.bind_with(Numbers::new(&device()?, second)?, options())?;
                 let (one, two) =

@@ -264,7 +264,7 @@ fn the_callback_runs_once_for_each_exchange() {
     everywhere(|comm, path| {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&count);
-        let options = BindOptions::default().path(path).on_complete(move |outcome| {
+        let options = BindOptions::default().prefer(path).on_complete(move |outcome| {
             assert!(outcome.is_ok());
             counted.fetch_add(1, Ordering::SeqCst);
         });
@@ -311,7 +311,7 @@ fn a_callback_that_panics_is_an_error_of_its_exchange_alone() {
         let pattern = line(comm)?;
         let panics = comm.rank() == 0;
         let options =
-            BindOptions::default().path(path).on_complete(move |_| assert!(!panics, "out of {}", "fish"));
+            BindOptions::default().prefer(path).on_complete(move |_| assert!(!panics, "out of {}", "fish"));
         let mut broken = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
         let mut whole = bound(comm, path)?;
         // The exchange goes on, whichever call makes the last progress.

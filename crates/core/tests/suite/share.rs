@@ -45,7 +45,7 @@ fn exchanges_of_one_memory_take_turns() {
         run_ranks(ranks, |comm| {
             let pattern = line(&comm)?;
             let mut held = field(&pattern)?;
-            let direct = || BindOptions::default().path(DataPath::Direct);
+            let direct = || BindOptions::default().prefer(DataPath::Direct);
             let mut one = pattern.bind_with(share(&held), direct())?;
             let mut both = pattern.bind_with((share(&held), field(&pattern)?), direct())?;
             let mut plan = pattern.plan(&mut held)?;

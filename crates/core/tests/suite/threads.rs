@@ -174,7 +174,7 @@ fn exchanges_without_the_rank_go_on() {
             let mine: Vec<IndexBox> = split.part(comm.rank()).into_iter().collect();
             let pattern = Pattern::structured(&comm, &grid, &mine, &Halo::uniform(1)).unwrap();
             let field = Numbers::new(&device().unwrap(), &pattern).unwrap();
-            let mut exchange = pattern.bind_with(field, BindOptions::default().path(path)).unwrap();
+            let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path)).unwrap();
             if comm.rank() >= 2 {
                 drop((comm, pattern, exchange));
                 ends.send(()).unwrap();

@@ -28,7 +28,7 @@ fn bound_plane(comm: &Communicator, path: DataPath) -> Result<Exchange<[Numbers;
     let halo = Halo::uniform(1).with_connectivity(Connectivity::Faces);
     let pattern = Pattern::structured(comm, &grid, &[mine], &halo)?;
     let fields = [Numbers::new(&device()?, &pattern)?, Numbers::new(&device()?, &pattern)?];
-    Ok(pattern.bind_with(fields, BindOptions::default().path(path).order(HaloOrder::AllNeighbours))?)
+    Ok(pattern.bind_with(fields, BindOptions::default().prefer(path).order(HaloOrder::AllNeighbours))?)
 }
 
 #[test]

@@ -368,7 +368,7 @@ fn views_in_flight_reach_neither_halo_nor_sent_cells() {
             for order in [[0, 1], [1, 0]] {
                 let field = Field::<f64, _>::builder(&pattern).levels(3).axis_order(order).padding([2, 1]);
                 let field = field.build(&device()?)?;
-                let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+                let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
                 let mut pending = exchange.start()?;
                 let view = pending.owned(|field| field, 0)?;
                 assert_eq!(view.region(), IndexBox::new([5, 0], [10, 3]));

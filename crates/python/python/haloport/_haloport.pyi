@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -53,6 +53,7 @@ _StreamLike: TypeAlias = Any
 """A stream or a queue of another package, its handle, a ``Stream``, ``DEFAULT``, ``BLOCK`` or ``None``."""
 _DeviceLike: TypeAlias = str | Device | _SyclQueue
 _Messages: TypeAlias = Iterable[tuple[int, Buffer]] | Mapping[int, Buffer]
+_Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
 _Payloads: TypeAlias = tuple[bytes | None, bytes | None]
 """What came from the left and from the right."""
 
@@ -91,6 +92,12 @@ class Communicator:
     @warn_after.setter
     def warn_after(self, seconds: float | None) -> None: ...
     def barrier(self) -> None: ...
+    @overload
+    def all_reduce(self, value: int, op: Literal["sum", "min", "max"] = "sum") -> int: ...
+    @overload
+    def all_reduce(self, value: float, op: Literal["sum", "min", "max"] = "sum") -> float: ...
+    def broadcast(self, value: _T, root: int = 0) -> _T: ...
+    def gather(self, value: _T, root: int = 0) -> list[_T] | None: ...
 
 def threads(ranks: int) -> list[Communicator]: ...
 
@@ -130,6 +137,9 @@ class Grid:
         corners: bool = True,
         parts: int | Sequence[int] | None = None,
         domains: Sequence[_Box] | None = None,
+        cubed_sphere: bool = False,
+        fold: Literal["cell", "corner"] | None = None,
+        points: Literal["cells", "east-edges", "north-edges", "corners"] = "cells",
         comm: _CommLike = None,
     ) -> Grid: ...
     @property
@@ -162,8 +172,10 @@ class Grid:
         self,
         *fields: _Field | Layout,
         axes: Sequence[int | str] | None = None,
+        vector: Sequence[int | Sequence[int] | None] | None = None,
         fixed: bool = False,
         in_flight: int = 1,
+        path: _Path = "quickest",
     ) -> Plan: ...
 
 @final
@@ -207,6 +219,7 @@ class Mesh:
         axes: Sequence[int | str] | None = None,
         fixed: bool = False,
         in_flight: int = 1,
+        path: _Path = "quickest",
     ) -> Plan: ...
 
 @final
@@ -217,6 +230,7 @@ class Plan:
     def fixed(self) -> bool: ...
     @property
     def traffic(self) -> dict[str, int]: ...
+    def describe(self) -> dict[str, Any]: ...
     def __call__(self, *fields: _Field, stream: _StreamLike = None) -> None: ...
     def start(self, *fields: _Field, stream: _StreamLike = None) -> Pending: ...
     def functional(self, *fields: _Field, stream: _StreamLike = None) -> Any: ...

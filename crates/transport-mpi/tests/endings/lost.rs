@@ -57,7 +57,7 @@ fn exchanges(comm: &Communicator) -> Result<Exchanges, Failure> {
     let device = CpuDevice::with_threads(1)?;
     let bind = |path| -> Result<_, Failure> {
         let field = Field::<f64, _>::new(&device, &pattern)?;
-        Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
+        Ok(pattern.bind_with(field, BindOptions::default().prefer(path))?)
     };
     let exchanges = [bind(PATHS[0])?, bind(PATHS[1])?, bind(PATHS[2])?];
     if comm.is_near(if comm.rank() == LOST { 0 } else { LOST }) {

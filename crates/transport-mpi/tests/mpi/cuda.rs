@@ -174,5 +174,5 @@ fn ring_of(
     let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
     let field = Field::<f64, _>::new(device, &pattern)?;
-    Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
+    Ok(pattern.bind_with(field, BindOptions::default().prefer(path))?)
 }

@@ -104,7 +104,7 @@ fn fields_go_in_any_order(
     copied_by: CopiedBy,
 ) -> Outcome {
     let mut exchange =
-        ring(comm, device, BindOptions::default().path(DataPath::Direct).copied_by(copied_by))?;
+        ring(comm, device, BindOptions::default().prefer(DataPath::Direct).copied_by(copied_by))?;
     run(comm, &mut exchange)?;
     let bytes = exchange.traffic().direct_bytes;
     let is_direct = if copied_by == CopiedBy::Sender { expected.is_written } else { expected.reads };
@@ -129,8 +129,8 @@ fn fields_go_in_any_order(
 
 /// If its neighbours have gone, a rank gets an error at once, and all can go on.
 fn gone_neighbour(comm: &Communicator, device: &CudaDevice) -> Outcome {
-    let exchange =
-        Some(ring(comm, device, BindOptions::default().path(DataPath::Direct))?).filter(|_| comm.rank() == 0);
+    let exchange = Some(ring(comm, device, BindOptions::default().prefer(DataPath::Direct))?)
+        .filter(|_| comm.rank() == 0);
     let mut direct = [exchange.as_ref().map_or(0, |exchange| exchange.traffic().direct_bytes as u64)];
     comm.all_reduce(&mut direct, Reduction::Max)?;
     if let Some(mut exchange) = exchange.filter(|_| direct[0] > 0) {
@@ -141,7 +141,7 @@ fn gone_neighbour(comm: &Communicator, device: &CudaDevice) -> Outcome {
         ensure!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     }
     comm.barrier()?;
-    run(comm, &mut ring(comm, device, BindOptions::default().path(DataPath::Direct))?)
+    run(comm, &mut ring(comm, device, BindOptions::default().prefer(DataPath::Direct))?)
 }
 
 /// The number of files that this process has open.

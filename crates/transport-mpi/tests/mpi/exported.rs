@@ -71,7 +71,7 @@ fn ring(comm: &Communicator, device: &Exporting<CpuDevice>, path: DataPath) -> R
     let grid = Grid::new([CELLS * size])?.periodic([true])?;
     let mine = Split::even(&grid, [size])?.part(comm.rank()).ok_or("no part")?;
     let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(1))?;
-    let options = haloport_core::BindOptions::default().path(path);
+    let options = haloport_core::BindOptions::default().prefer(path);
     let mut exchange = pattern.bind_with(Field::new(device, &pattern)?, options)?;
     let value = |rank: usize| (1 + rank) as f64;
     let mut values = vec![value(comm.rank()); CELLS + 2];

@@ -64,7 +64,7 @@ fn boxes(comm: &Communicator) -> Outcome {
 
         // The slabs lie across the fastest axis.
         let across = Field::builder(&pattern).axis_order([order[1], order[2], slowest]).build(&device)?;
-        let mut exchange = pattern.bind_with([across], BindOptions::default().path(DataPath::Direct))?;
+        let mut exchange = pattern.bind_with([across], BindOptions::default().prefer(DataPath::Direct))?;
         check(&mut exchange, slowest)?;
         let traffic = exchange.traffic();
         assert!(traffic.direct_bytes == 0 && traffic.shared_bytes > 0, "{traffic:?}");

@@ -1,9 +1,10 @@
 //! Exchanges through memory that the ranks of one node share.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::Pointer;
-use haloport_core::exchange::{BindOptions, Traffic};
+use haloport_core::exchange::{BindOptions, Description, Obstacle};
 use haloport_core::transport::{Reach, Reduction};
 use haloport_core::{
     AnyField, BorrowedField, Communicator, DataPath, ElementType, ExchangeError, Field, FieldError, FieldSet,
@@ -70,20 +71,34 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     let travel = |field, path| travel(&pattern, field, path, Field::view, Field::view_mut);
 
     let [straight, shared, messages] = [[true, false, false], [false, true, false], [false, false, true]];
-    let ways = |traffic: Traffic| {
+    let ways = |found: &Description| {
+        let traffic = &found.traffic;
         [traffic.direct_bytes, traffic.shared_bytes, traffic.message_bytes].map(|bytes| bytes > 0)
     };
+    // Why cells take no quicker way: the same for all neighbours, in both directions.
+    let whys = |found: &Description| -> BTreeSet<Option<String>> {
+        found.routes.iter().map(|route| route.why.map(|why: Obstacle| why.to_string())).collect()
+    };
+    let assert_found = |found: Description, expected, why: Option<Obstacle>| {
+        assert_eq!(ways(&found), expected);
+        assert_eq!(whys(&found), BTreeSet::from([why.map(|why| why.to_string())]));
+    };
 
-    let found = ways(travel(owned(true)?, DataPath::Direct)?);
+    let found = travel(owned(true)?, DataPath::Direct)?;
     // Some ranks of the node share no memory, for example with others in containers.
     let apart = !matches!(comm.info().reach, Reach::Node { apart: None, .. });
     if size == 1 || comm.all_reduce(u64::from(apart), Reduction::Max)? > 0 {
         return Ok(());
     }
-    assert_eq!(found, straight);
-    assert_eq!(ways(travel(owned(true)?, DataPath::Shared)?), shared);
-    assert_eq!(ways(travel(owned(true)?, DataPath::Messages)?), messages);
-    assert_eq!(ways(travel(owned(false)?, DataPath::Direct)?), shared);
+    assert_found(found, straight, None);
+    assert_found(travel(owned(true)?, DataPath::Shared)?, shared, Some(Obstacle::Asked));
+    assert_found(travel(owned(true)?, DataPath::Messages)?, messages, Some(Obstacle::Asked));
+    assert_found(travel(owned(false)?, DataPath::Direct)?, shared, Some(Obstacle::SenderMemory));
+    let direct = || BindOptions::default().path(DataPath::Direct);
+    let refused = pattern.bind_with(owned(false)?, direct()).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("`direct`") && refused.contains("not allocated for sharing"), "{refused}");
+    let refused = pattern.plan_with(&mut owned(true)?, direct()).map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("memory is passed to each start"), "{refused}");
 
     let layout = owned(false)?.layout(0)?.clone();
     let mut memory = vec![0.0; CELLS as usize + 2];
@@ -91,14 +106,14 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     // SAFETY: the memory is long enough, initialised and aligned, and its owner lives as long as the field; nobody else
     // uses it.
     let raw = unsafe { Field::from_raw(&device, blocks, true, Box::new(memory)) };
-    assert_eq!(ways(travel(raw, DataPath::Direct)?), shared);
+    assert_found(travel(raw, DataPath::Direct)?, shared, Some(Obstacle::SenderMemory));
 
     let lent = |path| {
         let mut memory = vec![0.0; CELLS as usize + 2];
         let field = BorrowedField::new(&device, vec![(&mut memory[..], layout.clone())])?;
         self::travel(&pattern, field, path, BorrowedField::view, BorrowedField::view_mut)
     };
-    assert_eq!(ways(lent(DataPath::Direct)?), shared);
+    assert_found(lent(DataPath::Direct)?, shared, Some(Obstacle::ReceiverMemory));
 
     // From here on no rank can make files, so there is no shared memory.
     comm.barrier()?;
@@ -107,8 +122,8 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     let kinds = [DataPath::Quickest, DataPath::Direct, DataPath::Shared]
         .map(|path| Ok::<_, Failure>([travel(owned(true)?, path)?, lent(path)?]));
     limit_of_files(Some(before))?;
-    for traffic in kinds {
-        assert_eq!(traffic?.map(ways), [messages; 2]);
+    for found in kinds.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+        assert_found(found, messages, Some(Obstacle::Refused));
     }
     comm.barrier()?;
 
@@ -121,15 +136,17 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
         let kinds = [DataPath::Quickest, DataPath::Direct, DataPath::Shared]
             .map(|path| Ok::<_, Failure>([travel(owned(true)?, path)?, lent(path)?]));
         limit_of_files(Some(before))?;
-        for traffic in kinds.into_iter().collect::<Result<Vec<_>, _>>()?.concat() {
+        for found in kinds.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
             // In a ring of an even number of ranks, every neighbour of a rank that can is one that cannot.
             if without || size.is_multiple_of(2) {
-                assert_eq!((ways(traffic), traffic.path().as_str()), (messages, "messages"));
+                assert_eq!(found.traffic.path(), "messages");
+                assert_found(found, messages, Some(Obstacle::Refused));
             }
         }
         comm.barrier()?;
     }
-    assert_eq!(ways(travel(owned(true)?, DataPath::Direct)?), straight, "shared memory is available again");
+    // Shared memory is available again.
+    assert_found(travel(owned(true)?, DataPath::Direct)?, straight, None);
     Ok(())
 }
 
@@ -169,7 +186,7 @@ pub(crate) fn handles(comm: &Communicator) -> Outcome {
     let mut field = AnyField::builder(&pattern).build_any(&device, ElementType::F64)?;
     // SAFETY: no view lives while another handle is used, and no exchange is in flight while cells are.
     let (one, other) = unsafe { (field.share(), field.share()) };
-    let direct = || BindOptions::default().path(DataPath::Direct);
+    let direct = || BindOptions::default().prefer(DataPath::Direct);
     let mut exchanges = [pattern.bind_with(one, direct())?, pattern.bind_with(other, direct())?];
     let direct = exchanges.each_ref().map(|exchange| exchange.traffic().direct_bytes);
     assert_eq!(direct[0], direct[1], "both exchanges take the same path");
@@ -201,9 +218,9 @@ fn travel<F: FieldSet>(
     path: DataPath,
     view: impl Fn(&F, usize) -> Result<View<'_, f64>, FieldError>,
     view_mut: impl Fn(&mut F, usize) -> Result<ViewMut<'_, f64>, FieldError>,
-) -> Result<Traffic, Failure> {
+) -> Result<Description, Failure> {
     let (first, all) = (CELLS * pattern.comm().rank() as i64, CELLS * pattern.comm().size() as i64);
-    let mut exchange = pattern.bind_with(field, BindOptions::default().path(path))?;
+    let mut exchange = pattern.bind_with(field, BindOptions::default().prefer(path))?;
     for round in 0..3 {
         let value = |cell: i64| (cell.rem_euclid(all) + 1000 * round) as f64;
         let inside = first..first + CELLS;
@@ -214,7 +231,7 @@ fn travel<F: FieldSet>(
             assert_eq!(view(exchange.fields(), 0)?.get(&[cell]), Some(value(cell)), "{path}");
         }
     }
-    Ok(exchange.traffic())
+    Ok(exchange.describe())
 }
 
 /// Returns the number of files that this process may open, and sets it to `to`.

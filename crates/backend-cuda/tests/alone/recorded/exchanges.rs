@@ -30,7 +30,7 @@ fn exchanges(
     path: DataPath,
     schedule: fn(&haloport_cuda::CudaStream) -> Schedule<'_>,
 ) -> Result<Exchanges, Failure> {
-    exchanges_with(recording, comm, device, BindOptions::default().path(path), schedule)
+    exchanges_with(recording, comm, device, BindOptions::default().prefer(path), schedule)
 }
 
 /// The same, bound with these options.
@@ -157,7 +157,7 @@ fn between_devices_streams_hand_fields_over() {
                 let device = CudaDevice::select(&format!("cuda:{}", comm.rank()))?;
                 let pattern = pattern(&comm)?;
                 let field = Field::<f64, _>::new(&device, &pattern)?;
-                let options = BindOptions::default().path(DataPath::Direct).copied_by(copied_by);
+                let options = BindOptions::default().prefer(DataPath::Direct).copied_by(copied_by);
                 let mut exchange = pattern.bind_with(field, options)?;
                 let stream = device.create_stream(Priority::Normal)?;
                 for keeps_context in [true, true, false] {
@@ -217,7 +217,7 @@ fn the_chosen_end_copies() {
                 let domain = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no part")?;
                 let pattern = Pattern::structured(&comm, &grid, &[domain], &Halo::per_side([(1, 0)]))?;
                 let field = Field::<f64, _>::new(&device, &pattern)?;
-                let options = BindOptions::default().path(DataPath::Direct).copied_by(copied_by);
+                let options = BindOptions::default().prefer(DataPath::Direct).copied_by(copied_by);
                 let mut exchange = pattern.bind_with(field, options)?;
                 // The calls of this thread are seen.
                 comm.set_progress(Progress::Caller)?;

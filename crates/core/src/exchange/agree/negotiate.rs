@@ -7,7 +7,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::exchange::options::{CopiedBy, DataPath, Way};
+use crate::exchange::options::{CopiedBy, DataPath, Obstacle, Route, Way};
 use crate::exchange::ways::fields::PartFields;
 use crate::exchange::ways::memory::mapping::free_released;
 use crate::exchange::ways::offer::{Acceptance, Answer, Offer, PartWays, PeerWindows, ReceiveWays, SendWays};
@@ -27,6 +27,8 @@ pub(crate) struct Asked {
 #[derive(Default)]
 pub(crate) struct Negotiated {
     pub(crate) parts: Vec<PartWays>,
+    /// How each field gets to and from each other rank.
+    pub(crate) routes: Vec<Route>,
     /// Names of shared memory, to be kept until all ranks have mapped it.
     pub(crate) names: Vec<Box<dyn Any + Send + Sync>>,
     /// The largest number of chunks of any message of any rank; 0 if none is split.
@@ -70,9 +72,10 @@ pub(crate) fn negotiate(
             let Acceptance { answer: part_answer, chunks, windows, names } = accepted;
             negotiated.names.extend(names);
             negotiated.chunks = negotiated.chunks.max(chunks);
-            let ways = part_answer.ways.clone();
+            let (ways, obstacles) = (part_answer.ways.clone(), part_answer.obstacles.clone());
             answer.push(part_answer);
-            negotiated.parts[number].receives.insert(peer, ReceiveWays { offer, ways, windows });
+            let received = ReceiveWays { offer, ways, obstacles, windows };
+            negotiated.parts[number].receives.insert(peer, received);
         }
         answers.push((peer, answer));
     }
@@ -83,12 +86,12 @@ pub(crate) fn negotiate(
         let mut unmapped = Vec::new();
         for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
             let lent = parts[number].lend(pattern, peer, tags(number)[1], &answer, published)?;
-            let mut ways = answer.ways;
+            let Answer { mut ways, mut obstacles, .. } = answer;
             let windows = lent.unwrap_or_else(|| {
                 unmapped.push(number);
-                in_messages(&mut ways)
+                in_messages(&mut ways, &mut obstacles)
             });
-            negotiated.parts[number].sends.insert(peer, SendWays { ways, windows });
+            negotiated.parts[number].sends.insert(peer, SendWays { ways, obstacles, windows });
         }
         if !unmapped.is_empty() {
             refused.push((peer, unmapped));
@@ -104,17 +107,43 @@ pub(crate) fn negotiate(
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
             for number in unmapped {
                 let receive = negotiated.parts.get_mut(number).and_then(|part| part.receives.get_mut(&peer));
-                if let Some(ReceiveWays { ways, windows, .. }) = receive {
-                    *windows = in_messages(ways);
+                if let Some(ReceiveWays { ways, obstacles, windows, .. }) = receive {
+                    *windows = in_messages(ways, obstacles);
                 }
             }
         }
     }
+    negotiated.routes = routes(comm.rank(), parts, &negotiated.parts);
     Ok(negotiated)
 }
 
+/// How the fields of all parts get to and from each other rank.
+fn routes(rank: usize, parts: &[PartFields], ways: &[PartWays]) -> Vec<Route> {
+    let mut routes = Vec::new();
+    for (part, ways) in parts.iter().zip(ways) {
+        let mut add = |from, to, ways: &[Way], obstacles: &[Option<Obstacle>]| {
+            let settled = part.fields.iter().zip(ways).zip(obstacles);
+            routes.extend(settled.map(|(((field, _), way), why)| Route {
+                from,
+                to,
+                field: *field,
+                path: way.path(),
+                why: *why,
+            }));
+        };
+        for (&peer, ReceiveWays { ways, obstacles, .. }) in &ways.receives {
+            add(peer, rank, ways, obstacles);
+        }
+        for (&peer, SendWays { ways, obstacles, .. }) in &ways.sends {
+            add(rank, peer, ways, obstacles);
+        }
+    }
+    routes
+}
+
 /// Sends all fields in the message: both ends do so if the sender cannot map the memory that the receiver shares.
-fn in_messages(ways: &mut [Way]) -> PeerWindows {
+fn in_messages(ways: &mut [Way], obstacles: &mut [Option<Obstacle>]) -> PeerWindows {
     ways.fill(Way::Message);
+    obstacles.fill(Some(Obstacle::Refused));
     PeerWindows::default()
 }

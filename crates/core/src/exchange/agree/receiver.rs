@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::negotiate::Asked;
 use crate::exchange::cells::packed::{MessageSet, targets};
-use crate::exchange::options::{CopiedBy, DataPath, Way};
+use crate::exchange::options::{CopiedBy, DataPath, Obstacle, Way};
 use crate::exchange::ways::fields::PartFields;
 use crate::exchange::ways::memory::mapping::{MappedField, window_on};
 use crate::exchange::ways::memory::segment::Segment;
-use crate::exchange::ways::offer::{Acceptance, AnsweredCopies, AnsweredWord, Offer};
+use crate::exchange::ways::offer::{Acceptance, AnsweredCopies, AnsweredWord, FieldOffer, Offer};
+use crate::field::BoundField;
 use crate::pattern::Pattern;
-use crate::transport::{TransportError, Window};
+use crate::transport::{Reach, TransportError, Window};
 
 /// The cells that come from one neighbour, as it offers them.
 #[derive(Clone, Copy)]
@@ -49,6 +50,7 @@ impl PartFields {
         if let Some(window) = published.filter(|_| accepted.takes(Way::Direct)) {
             self.borrow_published(&mut accepted, offered, halo_tag, copied_by, window)?;
         }
+        accepted.answer.obstacles = self.obstacles(path, offered, &accepted.answer.ways, &reachable);
         self.choose_pieces(pattern, peer, offer, &mut accepted.answer.ways);
         accepted.chunks = self.set_chunks(pattern, peer, chunk, offer, &mut accepted.answer.ways);
         Ok(accepted)
@@ -87,6 +89,33 @@ impl PartFields {
             path.choose(same_process || near && *reachable, packs, &offered.load)
         });
         ways.collect()
+    }
+
+    /// Why each field takes no quicker way than that which was chosen.
+    fn obstacles(
+        &self,
+        path: DataPath,
+        Offered { pattern, peer, offer }: Offered<'_>,
+        ways: &[Way],
+        reachable: &[bool],
+    ) -> Vec<Option<Obstacle>> {
+        let transport = pattern.comm().transport();
+        let threads = transport.info().reach == Reach::Process;
+        let apart = !threads && !transport.is_near(peer);
+        let packs = offer.packs && self.device.info().runs_on_host();
+        let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
+        let obstacles = fields.map(|(((_, field), offered), (way, reachable))| match (way.path(), path) {
+            (DataPath::Direct, _) => None,
+            (DataPath::StreamMessages, _) if apart => Some(Obstacle::Apart),
+            (taken, asked) if taken == asked => Some(Obstacle::Asked),
+            _ if apart => Some(Obstacle::Apart),
+            (_, DataPath::Shared) if threads => Some(Obstacle::Threads),
+            (DataPath::Shared, _) if *reachable => Some(Obstacle::Quicker),
+            (DataPath::Messages, _) if !threads && (packs || *reachable) => Some(Obstacle::Refused),
+            (DataPath::Messages, DataPath::Shared) => Some(Obstacle::Device),
+            _ => Some(no_direct_copies(field, offered)),
+        });
+        obstacles.collect()
     }
 
     /// Shares memory with the neighbour, another process of this node: for messages, and for the windows on fields, if
@@ -155,5 +184,18 @@ impl PartFields {
         }
         windows.direct = Some(window);
         Ok(())
+    }
+}
+
+/// Why a field is not copied straight from the one that is `offered`, although the two ranks share memory.
+fn no_direct_copies(field: &BoundField, offered: &FieldOffer) -> Obstacle {
+    if field.anchor.is_some() {
+        Obstacle::Passed
+    } else if field.storage.is_none() {
+        Obstacle::ReceiverMemory
+    } else if !offered.published && offered.handle.is_none() {
+        Obstacle::SenderMemory
+    } else {
+        Obstacle::Device
     }
 }

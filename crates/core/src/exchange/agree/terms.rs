@@ -21,7 +21,7 @@ use crate::domain::MAX_AXES;
 use crate::exchange::cells::fits::{FieldSignature, difference};
 use crate::exchange::options::{
     BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
-    HaloOrder,
+    HaloOrder, Route, Settled,
 };
 use crate::exchange::part::bound::Bound;
 use crate::exchange::part::flight::Flight;
@@ -66,17 +66,20 @@ pub(crate) struct Agreement {
     /// The patterns that fill the halos axis by axis, if that is possible and allowed.
     steps: Option<Vec<Pattern>>,
     choice: Choice,
+    /// Whether another path is taken where that of `choice` is not possible.
+    or_next: bool,
     groups: StreamGroups,
 }
 
-/// Collective: binds the fields of an exchange. Also returns its path and order.
+/// Collective: binds the fields of an exchange. Also returns what was settled.
 pub(crate) fn bind_fields(
     pattern: &Pattern,
     parts: Vec<PartFields>,
     options: &BindOptions,
-) -> Result<(Bound, Choice), BindError> {
+) -> Result<(Bound, Settled), BindError> {
     let agreement = agree(pattern, parts, options, 1)?;
-    Ok((agreement.bind()?, agreement.choice))
+    let (bound, routes) = agreement.bind()?;
+    Ok((bound, Settled { choice: agreement.choice, routes }))
 }
 
 /// Collective: as [`bind_fields`], as often as exchanges of a plan can be in flight.
@@ -84,10 +87,16 @@ pub(crate) fn bind_layouts(
     pattern: &Pattern,
     parts: Vec<PartFields>,
     options: &BindOptions,
-) -> Result<(Vec<Bound>, Choice), BindError> {
+) -> Result<(Vec<Bound>, Settled), BindError> {
     let agreement = agree(pattern, parts, options, MOST_IN_FLIGHT)?;
-    let bound = (0..agreement.in_flight).map(|_| agreement.bind()).collect::<Result<_, _>>()?;
-    Ok((bound, agreement.choice))
+    let mut settled = Settled { choice: agreement.choice, routes: Vec::new() };
+    let bound = (0..agreement.in_flight).map(|_| {
+        let (bound, routes) = agreement.bind()?;
+        // The same for all.
+        settled.routes = routes;
+        Ok(bound)
+    });
+    Ok((bound.collect::<Result<_, BindError>>()?, settled))
 }
 
 /// Collective: checks that all ranks bind the same fields with the same options, and chooses the order.
@@ -99,7 +108,7 @@ fn agree(
 ) -> Result<Agreement, BindError> {
     let comm = pattern.comm();
     let in_flight = options.in_flight.unwrap_or(1);
-    let BindOptions { path, order, copied_by, .. } = *options;
+    let BindOptions { path, or_next, order, copied_by, .. } = *options;
     let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
     let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
 
@@ -154,7 +163,7 @@ fn agree(
     let choice = Choice { path, order };
     let groups = join_groups(pattern, &parts, path, &wanted)?;
     let pattern = pattern.clone();
-    Ok(Agreement { pattern, parts, chunk, copied_by, moved_from, in_flight, steps, choice, groups })
+    Ok(Agreement { pattern, parts, chunk, copied_by, moved_from, in_flight, steps, choice, or_next, groups })
 }
 
 impl Agreement {
@@ -163,8 +172,8 @@ impl Agreement {
         self.parts.iter().flat_map(PartFields::storages).collect()
     }
 
-    /// Collective: negotiates ways, lays out messages, and binds all copies.
-    fn bind(&self) -> Result<Bound, BindError> {
+    /// Collective: negotiates ways, lays out messages, and binds all copies. Also returns the ways.
+    fn bind(&self) -> Result<(Bound, Vec<Route>), BindError> {
         let Agreement { pattern, parts, steps, choice, .. } = self;
         let comm = pattern.comm();
         // One for each part of each step, and as many for the windows on halos, and for ranks that watch each other.
@@ -178,13 +187,14 @@ impl Agreement {
         // For each device one part, or one for each axis.
         let mut built: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
         let mut failed = None;
-        let mut all_names = Vec::new();
+        let (mut all_names, mut all_routes) = (Vec::new(), Vec::new());
         let asked = Asked { path: choice.path, copied_by: self.copied_by, chunk: self.chunk };
         for (step, pattern) in steps.iter().enumerate() {
             let tag = tag + (step * MAX_PARTS) as u32;
-            let Negotiated { parts: ways, names, chunks } =
+            let Negotiated { parts: ways, routes, names, chunks } =
                 negotiate(pattern, parts, &asked, [tag, tag + most_parts], &self.groups)?;
             all_names.extend(names);
+            all_routes.extend(routes);
             let later_chunks = chunks.saturating_sub(1);
             let chunk_tags = (later_chunks * parts.len()) as u32;
             let mut chunk_tag = tag;
@@ -209,7 +219,8 @@ impl Agreement {
                 }
             }
         }
-        let agreed = comm.agree(failed.as_ref().map(BuildError::to_string));
+        let agreed =
+            comm.agree(failed.as_ref().map(BuildError::to_string).or_else(|| self.detour(&all_routes)));
         if !matches!(agreed, Ok(Ok(()))) {
             built.iter_mut().flatten().for_each(|part| {
                 // Nothing was exchanged yet.
@@ -222,11 +233,25 @@ impl Agreement {
             None => refuse(agreed?)?,
         }
         drop(all_names);
+        // One for each axis if halos are filled axis by axis.
+        all_routes.sort_by_key(|route| (route.from == comm.rank(), route.from, route.to, route.field));
+        all_routes.dedup();
         let parts = built.into_iter().filter_map(|mut axes| {
             if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }
         });
         let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
-        Ok(Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags })
+        Ok((Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags }, all_routes))
+    }
+
+    /// Describes in words the first field that comes here by another path than the one that is asked for.
+    fn detour(&self, routes: &[Route]) -> Option<String> {
+        let asked = self.choice.path;
+        if self.or_next || asked == DataPath::Quickest {
+            return None;
+        }
+        let rank = self.pattern.comm().rank();
+        let detour = routes.iter().find(|route| route.to == rank && route.path != asked)?;
+        Some(format!("a field cannot take the path `{asked}`, which is asked for: {detour}"))
     }
 }
 

@@ -23,6 +23,8 @@ pub type Completion = callback::Completion<ExchangeError>;
 pub struct BindOptions {
     pub(crate) on_complete: Option<Completion>,
     pub(crate) path: DataPath,
+    /// Whether another path is taken where `path` is not possible.
+    pub(crate) or_next: bool,
     pub(crate) copied_by: CopiedBy,
     pub(crate) order: HaloOrder,
     /// `None`: [`DEFAULT_STAGING_CHUNK`].
@@ -39,6 +41,7 @@ impl fmt::Debug for BindOptions {
         f.debug_struct("BindOptions")
             .field("on_complete", &self.on_complete.is_some())
             .field("path", &self.path)
+            .field("or_next", &self.or_next)
             .field("copied_by", &self.copied_by)
             .field("order", &self.order)
             .field("staging_chunk", &self.staging_chunk)
@@ -61,11 +64,19 @@ impl BindOptions {
         self
     }
 
-    /// Sets how data gets to ranks that share memory (default: [`DataPath::Quickest`]). Must be the same on every rank.
-    /// [`Exchange::traffic`](crate::exchange::Exchange::traffic) reports the paths taken.
+    /// Sets how data gets to other ranks (default: [`DataPath::Quickest`]). If a field cannot take this path to one of its
+    /// neighbours, binding fails with the reason. Must be the same on every rank.
     #[must_use]
     pub fn path(mut self, path: DataPath) -> Self {
-        self.path = path;
+        (self.path, self.or_next) = (path, false);
+        self
+    }
+
+    /// As [`path`](BindOptions::path), but where this path is not possible, the next one of [`DataPath`] is taken.
+    /// [`Exchange::routes`](crate::exchange::Exchange::routes) tells where, and why.
+    #[must_use]
+    pub fn prefer(mut self, path: DataPath) -> Self {
+        (self.path, self.or_next) = (path, true);
         self
     }
 

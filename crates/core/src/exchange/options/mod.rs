@@ -26,13 +26,16 @@ macro_rules! named {
 mod bind_options;
 mod error;
 mod path;
+mod route;
 mod schedule;
 mod traffic;
 
 pub use bind_options::{BindOptions, Completion, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY};
 pub use error::{BindError, ExchangeError, StepError};
 pub use path::{Choice, CopiedBy, DataPath, HaloOrder};
+pub use route::{Description, Obstacle, Route};
 pub use schedule::Schedule;
 pub use traffic::Traffic;
 
 pub(crate) use path::Way;
+pub(crate) use route::Settled;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::field::Load;
 
-/// How data gets to other ranks. If a path between ranks that share memory is not possible for a field and neighbour, the
-/// next is taken: direct copies, then shared memory, then messages.
+/// How data gets to other ranks. Between ranks that share memory, `Quickest` takes the first of these paths that is
+/// possible for a field and its neighbour, unless the next one is quicker: direct copies, shared memory, messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataPath {

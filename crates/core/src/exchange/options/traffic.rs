@@ -1,7 +1,9 @@
 //! The amount of data that an exchange moves.
 
+use serde::Serialize;
+
 /// The amount of data that one exchange moves on this rank.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// The number of messages sent to other ranks.
     pub messages: usize,

@@ -11,7 +11,7 @@ use super::memory::segment::{KeptMessage, SharedMessage};
 use super::stream_messages::group::AnyGroup;
 use super::words::windows::StreamWord;
 use crate::device::{DeviceId, MAX_COPY_AXES, Pointer};
-use crate::exchange::options::Way;
+use crate::exchange::options::{Obstacle, Way};
 use crate::field::{BlockLayout, Load};
 use crate::transport::Window;
 
@@ -98,6 +98,8 @@ pub(crate) fn kept_message(window: &Window) -> Option<&KeptMessage> {
 pub(crate) struct Answer {
     /// The way of each field.
     pub(crate) ways: Vec<Way>,
+    /// Why each field takes no quicker one.
+    pub(crate) obstacles: Vec<Option<Obstacle>>,
     /// The token by which the sender can map the memory that the receiver shares with it.
     pub(crate) token: Option<Vec<u8>>,
     /// How the fields that are copied straight are handed over.
@@ -159,7 +161,7 @@ impl Acceptance {
     /// An answer with these `ways`, without any memory.
     pub(crate) fn new(ways: Vec<Way>) -> Acceptance {
         let (word, copied) = (AnsweredWord::None, AnsweredCopies::ByReceiver);
-        let answer = Answer { ways, token: None, word, copied };
+        let answer = Answer { ways, obstacles: Vec::new(), token: None, word, copied };
         Acceptance { answer, chunks: 0, windows: PeerWindows::default(), names: Vec::new() }
     }
 
@@ -191,6 +193,8 @@ pub(crate) struct PartWays {
 pub(crate) struct SendWays {
     /// The way of each field.
     pub(crate) ways: Vec<Way>,
+    /// Why each field takes no quicker one.
+    pub(crate) obstacles: Vec<Option<Obstacle>>,
     /// The windows that are lent.
     pub(crate) windows: PeerWindows,
 }
@@ -202,6 +206,8 @@ pub(crate) struct ReceiveWays {
     pub(crate) offer: Offer,
     /// The way of each field.
     pub(crate) ways: Vec<Way>,
+    /// Why each field takes no quicker one.
+    pub(crate) obstacles: Vec<Option<Obstacle>>,
     /// The windows that are borrowed.
     pub(crate) windows: PeerWindows,
 }

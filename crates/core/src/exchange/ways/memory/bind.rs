@@ -70,7 +70,7 @@ impl<D: Device> BoundWindows<D> {
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
         peer: usize,
-        SendWays { ways, windows }: &SendWays,
+        SendWays { ways, windows, .. }: &SendWays,
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
         let message = |way: Way| {
@@ -130,7 +130,7 @@ impl<D: Device> BoundWindows<D> {
         fields: &[(usize, BoundField)],
         pattern: &Pattern,
         peer: usize,
-        ReceiveWays { offer, ways, windows }: &ReceiveWays,
+        ReceiveWays { offer, ways, windows, .. }: &ReceiveWays,
         trace: &PartTrace<D>,
     ) -> Result<(), DeviceError> {
         let bind = |items| CopyList::bind(device, Purpose::Unpacking, items, None);
