@@ -1,4 +1,4 @@
-"""Processes of this machine, as /proc has them: who started whom, and the stacks of their threads."""
+"""Processes of this machine, as /proc has them: their parents, and the stacks of their threads."""
 
 import os
 import shutil

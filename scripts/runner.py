@@ -38,7 +38,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """What became of a job: `passed`, `skipped`, `FAILED`, `HUNG`, `ENDED` or `NOT RUN`, and the times in seconds."""
+    """The result of a job: `passed`, `skipped`, `FAILED`, `HUNG`, `ENDED` or `NOT RUN`, and the times in seconds."""
 
     job: object
     how: str
@@ -163,7 +163,7 @@ def run_jobs(jobs, cores, logs, *, keep_going=True, before=None, told=None):
                     running.append(Running(job, logs))
                     free -= min(job.cores, cores)
                 elif answer == "":
-                    # Those behind it do not overtake it, or it would never have all cores.
+                    # Later jobs do not overtake this one, or it would never get all the cores that it needs.
                     break
             for one in list(running):
                 outcome = one.poll()

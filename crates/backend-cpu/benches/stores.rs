@@ -27,7 +27,7 @@ fn main() {
     }
 }
 
-/// Microseconds from the begin of packing until the other thread has read the last byte, for both ways.
+/// Microseconds from the start of packing until the other thread has read the last byte, for both ways.
 fn packing(row: usize, bytes: usize) -> [f64; 2] {
     let device = CpuDevice::with_threads(1).unwrap();
     let rows = bytes.div_ceil(row);

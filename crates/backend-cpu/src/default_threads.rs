@@ -1,9 +1,9 @@
-//! The number of threads of a device for which the program asks for no number.
+//! The number of threads of a device, if the program sets none.
 
 use haloport_core::launcher::several_on_node;
 
-/// Returns the number of threads that `RAYON_NUM_THREADS` asks for; otherwise 1 if a launcher has started several
-/// processes on this node, and `cores` if not. As in rayon, a value of 0, or one that is no number, counts as not set.
+/// Returns the value of `RAYON_NUM_THREADS`, if it is set; otherwise 1 if a launcher has started several processes on
+/// this node, and `cores` if not. As in rayon, a value of 0, or one that is no number, counts as not set.
 pub(crate) fn default_threads(variable: impl Fn(&str) -> Option<String>, cores: impl Fn() -> usize) -> usize {
     let asked =
         variable("RAYON_NUM_THREADS").and_then(|text| text.parse().ok()).filter(|threads| *threads > 0);

@@ -10,7 +10,7 @@ all of them the rank itself. Three ways of writing the exchange are timed:
 - stacked: the same with all fields in one array, so that one statement copies them all;
 - straight: without buffers, which is possible only if a rank is its own neighbour.
 
-Each time is that of one exchange, from its begin until the device is done. All halo cells are checked, before and after.
+Each time is that of one exchange, from its start until the device is done. All halo cells are checked, before and after.
 
 With --beside, the given command does the same exchange in turns with these, and each round gives a ratio. The exit code
 is 1 if its median over `buffers` is below the bar, and 77 if CuPy or a device for it is missing. --numpy uses NumPy instead

@@ -246,7 +246,7 @@ unsafe impl Device for CudaDevice {
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
         let to = Pointer::new(target.as_mut_ptr());
-        // SAFETY: the slice is writable and nobody else's until this function returns, and then the copy is done.
+        // SAFETY: this function alone uses the slice, which is writable, and returns when the copy is done.
         unsafe { copy(stream, (source, to), target.len()) }?;
         stream.stream.synchronize()
     }

@@ -20,13 +20,13 @@
 //!   handle or a file descriptor, the first of them that the driver offers; without these, from `cuMemAlloc`, exported
 //!   by CUDA's IPC, as is all other device memory. The variable `HALOPORT_CUDA_SHARE` (`fabric`, `fd`, `ipc`) excludes
 //!   the ways before it.
-//! - Arrays of other programs are fields as they are ([`CudaDevice::field_in_arrays`]): the driver says by the address
-//!   which device holds them ([`CudaDevice::of_array`]), in which context, and how far they reach.
+//! - Arrays of other programs are fields as they are ([`CudaDevice::field_in_arrays`]): for an address, the driver
+//!   reports the device ([`CudaDevice::of_array`]), the context and the extent of the memory.
 //! - Kernels are compiled for the device's own compute capability and stored in the kernel cache of the process. If the
 //!   device is newer than the compiler, the compiler makes PTX, which the driver compiles.
 //! - Messages between ranks can be moved in the order of streams by NCCL 2.27.3 or newer
-//!   ([`offer_stream_messages`]), which is loaded when it is first asked for (`libnccl.so.2`, or the files that
-//!   `HALOPORT_NCCL` names).
+//!   ([`offer_stream_messages`]), which is loaded at first use (`libnccl.so.2`, or the files that `HALOPORT_NCCL`
+//!   names).
 //! - The types of the driver's functions come from `cudarc`. The backend calls the functions through a table of its
 //!   own, because cudarc's panic if a library lacks a function, and read a status code of a later driver as an invalid
 //!   enum.

@@ -39,7 +39,7 @@ impl SyclBuffer {
     ) -> Result<SyclBuffer, DeviceError> {
         let buffer = SyclBuffer::uninitialised(opened, bytes, kind)?;
         if buffer.host_accessible() && bytes > 0 {
-            // SAFETY: the memory has that length, nobody else has it, and the host may follow its address.
+            // SAFETY: the memory has that length and no other user, and the host may follow its address.
             unsafe { buffer.memory.cast::<u8>().write_bytes(0, bytes) };
         } else {
             let stream = SyclStream::new(opened, Arc::clone(&opened.setup));
@@ -82,7 +82,7 @@ impl SyclBuffer {
         }
         let Opened { unified, library, .. } = &*self.opened;
         stream.put("filling fresh memory with zeros", |queue| {
-            // SAFETY: the memory has that length, and nobody else has it; `new` waits until the fill is complete.
+            // SAFETY: the memory has that length and no other user; `new` waits until the fill is complete.
             unsafe { unified.fill(library, queue, self.pointer(), &[0], self.bytes) }
         })
     }

@@ -135,7 +135,7 @@ pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnc
         return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: opened.id() });
     }
     let event = create_user_event(opened.context.raw()).map_err(failed("clCreateUserEvent", opened.id()))?;
-    // SAFETY: the event is new, and nobody else has the reference.
+    // SAFETY: the event is new, and its reference has no other owner.
     let gate = Gate(unsafe { EventHandle::own(event) });
     stream.barrier(&[gate.0.raw()])?;
     stream.flush()?;
@@ -146,7 +146,7 @@ fn call_when_reached(reached: &Marker, device: DeviceId, function: HostFunction)
     let function: *mut HostFunction = Box::into_raw(Box::new(function));
     let set = set_event_callback(reached.raw(), CL_COMPLETE, run_host_function, function.cast());
     if let Err(code) = set {
-        // SAFETY: the driver has refused it, and nobody else has it.
+        // SAFETY: the driver has refused the function, so it has no other owner.
         drop(unsafe { Box::from_raw(function) });
         return Err(failed("clSetEventCallback", device)(code));
     }

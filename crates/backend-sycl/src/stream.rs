@@ -145,7 +145,7 @@ pub(crate) fn finish_all(opened: &Arc<Opened>) -> Result<(), DeviceError> {
     // Other threads can make streams meanwhile.
     drop(queues);
     let all = others.iter().chain([&opened.default]);
-    // Wait for every stream, also if one has failed.
+    // Wait for every stream, even if one has failed.
     let ends: Vec<_> = all.map(|queue| SyclStream::new(opened, Arc::clone(queue)).finish()).collect();
     ends.into_iter().collect()
 }

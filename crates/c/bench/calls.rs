@@ -1,4 +1,4 @@
-//! What a call from C and from Fortran costs beyond the same exchange in Rust.
+//! The cost of a call from C and from Fortran beyond the same exchange in Rust.
 //!
 //! `cargo bench -p haloport-c --bench calls`, with gfortran. One rank exchanges with itself, which shows the cost of calls alone:
 //! one array or 20 arrays of 4³ cells each time, and 20 that lie at addresses that the plan has never seen. All cases take turns

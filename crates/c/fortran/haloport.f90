@@ -15,8 +15,8 @@
 ! gfortran passes copies of members of all elements, such as `swarm%mass`, and of pointers to them: exchange those with `update`,
 ! and not in plans that are `fixed`.
 !
-! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, else a status of haloport.h and its text.
-! Without `stat`, a failure ends the program. After a failure, results are those of nothing: rank -1, 0 ranks, not ready, no cells.
+! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, otherwise a status of haloport.h and its
+! text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not ready, no cells.
 module haloport
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
     c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
@@ -73,7 +73,7 @@ module haloport
     integer(c_int64_t) :: number = 0
   end type
 
-  ! With what an exchange is ordered.
+  ! The stream with which an exchange is ordered.
   type :: hp_stream
     private
     integer(c_int32_t) :: kind = 0
@@ -630,8 +630,8 @@ contains
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine
 
-  ! Fills the halos of these arrays: as many as the plan was made for, of these layouts. Returns when they are in place, on
-  ! devices when that is in the stream.
+  ! Fills the halos of these arrays: as many as the plan was made for, of these layouts. Returns when the halos are in place; on
+  ! devices, when the end of the exchange is in the stream.
   subroutine plan_update(self, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
       stream, stat, errmsg)
@@ -756,7 +756,7 @@ contains
 
   ! --- Errors ---
 
-  ! What a call has returned, for its caller; ends the program after a failure that nobody asks for.
+  ! Passes the result of a call to its caller. If the caller does not take `stat`, a failure ends the program.
   subroutine ended(code, stat, errmsg)
     integer(c_int), intent(in) :: code
     integer, intent(out), optional :: stat

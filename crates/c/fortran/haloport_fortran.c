@@ -52,7 +52,7 @@ void hpf_complain(const char *text) {
     snprintf(complaint, sizeof complaint, "%s", text);
 }
 
-/* Whether the module has complained; if so, its text is that of the failure. */
+/* Whether the module has found such a fault; if so, its text becomes the text of the failure. */
 static int complained(void) {
     if (!complaint[0]) return 0;
     memcpy(message, complaint, sizeof message);
@@ -349,7 +349,7 @@ static void forget(hpf_plan *plan, hp_ticket ticket) {
 
 static int start(hpf_plan *plan, void *const *data, hp_stream order, int32_t has_ticket, int64_t *ticket) {
     hp_ticket given = HP_NO_TICKET;
-    /* If there can be one exchange only, its ticket is known here also if the program does not take it. */
+    /* If there can be one exchange only, its ticket is known here even if the program does not take it. */
     hp_status status = hp_start(plan->plan, data, order, has_ticket || plan->most == 1 ? &given : NULL);
     if (status == HP_OK) {
         int flight = (int)(plan->starts++ % plan->most);

@@ -5,7 +5,7 @@
  * - Indices, domains and ranks count from 0. Boxes are half-open: `upper` is one past the last cell.
  * - Structs begin with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are those of nothing: null handles, no ticket, rank -1, empty boxes, not ready.
+ * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
  * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused.
@@ -62,7 +62,7 @@ const char *hp_message(void);
 /*
  * Texts. Each of the functions named `..._describe` writes a JSON object, with a null at the end, into `text`, which has
  * room for `*bytes` bytes, and the room that it needs into `*bytes`. If that is more, or if `text` is null, nothing is
- * written and the status is HP_OK: ask again with more room.
+ * written and the status is HP_OK: call again with more room.
  */
 
 /* The version, and the devices of this machine or why there are none. Loads the drivers of CUDA and OpenCL. */
@@ -75,7 +75,7 @@ hp_status hp_describe(char *text, size_t *bytes);
 typedef enum hp_level { HP_LOG_ERROR = 1, HP_LOG_WARNING = 2 } hp_level;
 
 /*
- * Lets `log` take them, each as one line without an end of line, with `context`; null for standard error again. `log` is called
+ * Passes them to `log`, each as one line without an end of line, with `context`; null for standard error again. `log` is called
  * on any thread, within calls of the library: it calls nothing of the library, and waits for no thread that does.
  */
 hp_status hp_set_log(void (*log)(hp_level level, const char *text, void *context), void *context);
@@ -167,8 +167,8 @@ typedef struct hp_ids {
     int64_t cells;
     const int64_t *ids;        /* the global id of each cell of the domain and of its halo, in any order */
     const uint8_t *owned;      /* whether the domain owns the cell */
-    const int32_t *owners;     /* the rank that owns each cell, of which those of the halo count; null:
-                                  Haloport finds out */
+    const int32_t *owners;     /* the rank that owns each cell; only those of halo cells are read; null:
+                                  Haloport finds them */
 } hp_ids;
 
 /* Unstructured domains of this rank, any number of them. The cells may be edges or vertices. Collective. */
@@ -235,18 +235,18 @@ typedef struct hp_array {
  *
  * - If `device` of an array is null, and hp_plan_create gets its address, the driver of CUDA tells whether that is memory of a
  *   CUDA device, or managed memory; pinned memory is memory of the host. Only a driver that the program has loaded and
- *   initialised is asked, and none is loaded. If the address is null or `data` is, name the device: without a name, the array
+ *   initialised is called; the library loads none. If the address is null or `data` is, name the device: without a name, the array
  *   is in memory of the host.
  * - Memory of OpenCL and SYCL belongs to a context, which no address tells. It needs `options.queue`, a queue of that
  *   context; it must be unified shared memory (USM), of OpenCL's backend of SYCL. All arrays are then in that context, except
  *   those that name another device.
  *
  * Addresses that an exchange on a device gets are looked up if they are others than in the call before: memory of the host, of
- * another device or of another context is refused with HP_ARGUMENT. An exchange on the host calls no driver, so there an
- * address of a device is only noticed by hp_plan_create.
+ * another device or of another context is refused with HP_ARGUMENT. An exchange on the host calls no driver, so there only
+ * hp_plan_create notices an address of a device.
  */
 
-/* With what an exchange is ordered. On the host, where all is done when a call returns, streams have no effect. */
+/* The stream with which an exchange is ordered. On the host, where all is done when a call returns, streams have no effect. */
 typedef struct hp_stream {
     int32_t kind;
     int32_t unused;
@@ -269,7 +269,7 @@ typedef struct hp_options {
                                   from any */
     int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1. With more than 1,
                                   hp_finish and hp_ready need tickets */
-    int32_t threads;           /* with which a rank copies; 0: 1 */
+    int32_t threads;           /* the number of threads with which a rank copies; 0: 1 */
     const char *path;          /* how data gets to other ranks: "direct", "shared", "messages", "stream-messages"; null or
                                   "quickest": the quickest path that is possible. If another one is not, HP_REFUSED */
     hp_stream queue;           /* for memory of OpenCL or SYCL: a queue of its context, HP_ON or HP_SYCL; the plan keeps its
@@ -290,9 +290,9 @@ typedef struct hp_options {
 
 /*
  * Prepares exchanges of `fields` fields: `like` has the arrays of field 0 for each domain of this rank, then those of field 1,
- * and so on. On a rank without domains it has one for each field, of which the type counts. `data` has the address of the
- * first element of each, index 0 along all axes; unless the plan is fixed, addresses tell about devices alone, and any of them
- * may be null, or `data`. `options` may be null. Collective.
+ * and so on. On a rank without domains it has one for each field, and only the type of it is read. `data` has the address of
+ * the first element of each, index 0 along all axes; unless the plan is fixed, addresses only tell the device, and any of
+ * them, or `data`, may be null. `options` may be null. Collective.
  */
 hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *like, void *const *data,
                          const hp_options *options, hp_plan **plan);
@@ -329,7 +329,7 @@ hp_status hp_start(hp_plan *plan, void *const *data, hp_stream stream, hp_ticket
 
 /*
  * Finishes the exchange that `ticket` names; each rank finishes its exchanges in any order. Returns when the halos are in place; on
- * devices, unless the stream is HP_BLOCK, when that is in the stream, so that work that is put there later sees them. Waits for the
+ * devices, unless the stream is HP_BLOCK, when the end of the exchange is in the stream: later work there sees them. Waits for the
  * hp_start of each neighbour, and for nothing later: a neighbour may compute, or wait for this rank by MPI, before its own
  * hp_finish. After HP_WRONG_THREAD, and if the ticket or the stream is refused, the exchange is in flight as before.
  */
@@ -342,7 +342,7 @@ hp_status hp_exchange(hp_plan *plan, void *const *data, hp_stream stream);
 hp_status hp_ready(hp_plan *plan, hp_ticket ticket, int32_t *ready);
 
 /*
- * Waits until the exchanges that were finished are done also on devices: their halos are in place for the host, and for every
+ * Waits until the exchanges that were finished are done on devices, too: their halos are in place for the host, and for every
  * stream. Returns the error of one that has failed after hp_finish. Does not wait for other work of the program.
  */
 hp_status hp_synchronize(hp_plan *plan);

@@ -125,9 +125,9 @@ constexpr hp_type type_of() {
     return HP_BYTES;
 }
 
-/// What an array is like: of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or
+/// The description of an array: of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or
 /// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels. Throws
-/// `std::invalid_argument` unless there are none or one for each axis.
+/// `std::invalid_argument` unless there are no roles, or one for each axis.
 template <class V>
 hp_array describe(const V &view, const std::vector<int> &roles = {}) {
     using element = std::remove_cv_t<std::remove_pointer_t<decltype(detail::data_of(view))>>;
@@ -316,8 +316,8 @@ public:
         ~pending() {
             if (plan_ && ticket_ != HP_NO_TICKET) hp_finish(plan_, ticket_, stream_);
         }
-        /// Waits until the halos of this exchange are in place; on devices, until that is in the stream of the start. Needs the
-        /// start of each neighbour, and nothing later of it. Does nothing if it was finished.
+        /// Waits until the halos of this exchange are in place; on devices, until its end is in the stream of the start. Waits
+        /// for the start of each neighbour, and for nothing later. Does nothing if it was finished.
         void finish() { finish(stream_); }
         void finish(hp_stream stream) {
             check_own();
@@ -391,7 +391,7 @@ public:
         check(hp_exchange(get(), sizeof...(V) > 0 ? data.data() : nullptr, hp_stream{HP_DEFAULT, 0, 0}));
     }
 
-    /// Waits until the exchanges that were finished are done also on devices.
+    /// Waits until the exchanges that were finished are done on devices, too.
     void synchronize() { check(hp_synchronize(get())); }
     /// JSON.
     std::string describe() const {

@@ -41,7 +41,7 @@ pub(crate) unsafe fn slice_mut<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
 }
 
-/// What a pointer of the caller points to.
+/// The value that a pointer of the caller points to.
 ///
 /// # Safety
 /// As for [`slice`], with one element.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<Option<
         .map_err(|_| Failure::argument(format!("{name}: expected a text in UTF-8, found {text:?}")))
 }
 
-/// Writes a result of the caller's, who may not want it.
+/// Writes a result, unless the caller passes null for it.
 ///
 /// # Safety
 /// Unless it is null, `to` may be written.
@@ -95,7 +95,7 @@ pub(crate) unsafe fn write<T>(to: *mut T, value: T) {
     }
 }
 
-/// Writes null where a call makes a handle, so that none is there if the call fails.
+/// Writes null to the place of the handle that a call makes, so that the caller finds no handle if the call fails.
 ///
 /// # Safety
 /// Unless it is null, `to` may be written.

@@ -57,7 +57,8 @@ pub(crate) fn plan(exchange: Description, devices: Vec<String>) -> String {
     json(&OfPlan { devices, exchange })
 }
 
-/// Writes a text into the memory of a caller, who says how much room there is, and gets told how much it needs.
+/// Writes a text into the caller's memory. `bytes` holds the size of that memory before, and the size of the text
+/// after; a text that does not fit is not written.
 ///
 /// # Safety
 /// As the header says of texts.

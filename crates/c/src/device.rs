@@ -79,7 +79,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Checks that the bytes of a span from an address on are in memory that `device` reaches. On the host it asks no driver,
+/// Checks that the bytes of a span from an address on are in memory that `device` reaches. On the host, calls no driver
 /// and accepts all.
 pub(crate) fn check_address(device: &AnyDevice, at: Pointer, span: Range<isize>) -> Result<(), DeviceError> {
     match device {
@@ -106,7 +106,7 @@ pub(crate) fn check_first_address(
     }
 }
 
-/// The number of the CUDA device whose memory an address is in, also if the host reaches that; `None` for memory of the
+/// The number of the CUDA device whose memory an address is in, even if the host reaches it; `None` for memory of the
 /// host, and if the program does not use CUDA.
 fn cuda_number(at: Pointer) -> Result<Option<u32>, DeviceError> {
     let memory = CudaDevice::known_memory_at(at)?;

@@ -26,7 +26,7 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Flights {
     /// The number of the plan.
     plan: u64,
-    /// How many there can be.
+    /// The largest number of exchanges in flight.
     most: usize,
     /// The number of starts.
     started: u64,

@@ -1,4 +1,4 @@
-//! What callers hold: opaque handles, of which those that were freed are noticed.
+//! Opaque handles for callers. A use of a freed handle is noticed.
 //!
 //! A handle is the address of a slot and, in its high 16 bits, the number of times that the slot was used before. Slots are
 //! never freed, but used again, so that looking at the one of a freed handle is safe.
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::status::{Failure, Status};
 
-/// What a handle stands for.
+/// A type of objects that handles stand for.
 pub(crate) trait Kind: Sized + Send + 'static {
     /// The name of its type in the header.
     const NAME: &'static str;
@@ -36,7 +36,7 @@ impl<T> Slots<T> {
 #[derive(Debug)]
 pub(crate) struct Handle<T>(usize, PhantomData<*mut T>);
 
-/// What it stands for, and the bits that tell whether it still does.
+/// The value of a handle, and the bits that tell whether the handle is still valid.
 #[repr(C)]
 pub(crate) struct Slot<T> {
     kind: AtomicU16,
@@ -82,7 +82,7 @@ impl<T: Kind> Handle<T> {
         self.0 == 0
     }
 
-    /// What it stands for, for one call at a time.
+    /// The value, locked for one call at a time.
     pub(crate) fn get(self) -> Result<Held<T>, Failure> {
         let slot = self.found()?;
         match slot.value.try_lock() {
@@ -96,7 +96,7 @@ impl<T: Kind> Handle<T> {
         }
     }
 
-    /// Takes what it stands for; the handle is then known as a freed one. `None` for null.
+    /// Takes the value out; later uses of the handle report it as freed. `None` for null.
     pub(crate) fn take(self) -> Result<Option<T>, Failure> {
         if self.is_null() {
             return Ok(None);
@@ -136,7 +136,7 @@ impl<T: Kind> Handle<T> {
     }
 }
 
-/// What a handle stands for, locked for the time of a call.
+/// The value of a handle, locked for the time of a call.
 pub(crate) struct Held<T: 'static>(MutexGuard<'static, Option<T>>);
 
 impl<T: Kind> Held<T> {

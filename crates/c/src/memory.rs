@@ -114,7 +114,7 @@ unsafe fn layouts(
     like: *const CArray,
 ) -> Result<(ElementType, Vec<BlockLayout>), Failure> {
     let arrays = domains.cells.len().max(1);
-    // SAFETY: the caller's promise. The size of the first one says that the others are where they should be.
+    // SAFETY: the caller's promise. The size of the first struct shows that the caller has the expected layout.
     let first = unsafe {
         let first = sized(like, "like[0]")?;
         slice(like, arrays, "like")?;

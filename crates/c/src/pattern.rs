@@ -397,7 +397,7 @@ unsafe fn index_sets(
     check_place(made)?;
     let domains = count(domains, "domains")?;
     let set = |domain: usize| {
-        // SAFETY: the caller's promise. The size of the first one says that the others are where they should be.
+        // SAFETY: the caller's promise. The size of the first struct shows that the caller has the expected layout.
         let found = unsafe {
             slice(ids, domains, "ids")?;
             sized(ids.add(domain), &format!("ids[{domain}]"))?

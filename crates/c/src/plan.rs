@@ -48,14 +48,14 @@ pub(crate) struct Prepared {
     /// A queue of the context that arrays are in.
     queue: Option<Queue>,
     flights: Flights,
-    /// The addresses of a call, so that it allocates nothing.
+    /// The addresses of a call, kept so that the call allocates nothing.
     addresses: Vec<Pointer>,
     /// For each address of a call, whether its block has no element.
     empty: Vec<bool>,
     /// Of a fixed plan, its addresses.
     fixed: Option<Vec<Pointer>>,
-    /// For each address its device, a number in `devices`, and the bytes from there on; empty if all are of the host, which
-    /// is asked nothing.
+    /// For each address its device, a number in `devices`, and the bytes from there on; empty if all are of the host:
+    /// then no address is looked up.
     placed: Vec<(usize, Range<isize>)>,
     /// The addresses that were checked last.
     known: Vec<Pointer>,
@@ -205,7 +205,7 @@ impl Checked {
         let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
         let per_field = domains.cells.len().max(1);
         let arrays = fields * per_field;
-        // SAFETY: as above. The size of the first one says that the others are where they should be.
+        // SAFETY: as above. The size of the first array shows that the caller's struct has the expected layout.
         unsafe {
             sized(like, "like[0]")?;
             slice(like, arrays, "like")?;
@@ -265,7 +265,8 @@ impl Checked {
     }
 }
 
-/// Where the arrays of a field are; those that tell nothing are where the others are, or in memory of the host.
+/// Where the arrays of a field are. Arrays without a device or an address are where the others are, or in memory of
+/// the host.
 ///
 /// # Safety
 /// `like` is as the header says.
@@ -503,7 +504,7 @@ impl Prepared {
     }
 
     /// Waits for the exchanges that were finished, and not for the device: ranks that are threads share it, and the stream of
-    /// another one may wait for what this rank does next.
+    /// another rank may wait for the next call of this one.
     fn synchronize(&mut self) -> Result<(), Failure> {
         self.exchange.synchronize()?;
         Ok(())

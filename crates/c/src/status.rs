@@ -1,4 +1,4 @@
-//! What calls return, and the text of the last failure.
+//! The status that a call returns, and the text of the last failure.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};

@@ -45,7 +45,7 @@ impl Queue {
                 )));
             }
         };
-        // Where addresses cannot be looked up, the driver would not know either which memory kernels reach.
+        // If the driver cannot look up an address, kernels cannot use the memory either.
         match device.allocation(Pointer::new(std::ptr::null_mut())) {
             Err(error @ DeviceError::Unsupported { .. }) => Err(error.into()),
             _ => Ok(Some(Queue { device, stream })),

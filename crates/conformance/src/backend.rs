@@ -56,7 +56,8 @@ pub fn device_under_test<D: Device>(opened: Result<D, DeviceError>, required: &s
     }
 }
 
-/// What the ignored test `name` of this binary prints in a process of its own, with a variable set. It must pass.
+/// Runs the ignored test `name` of this binary in a process of its own, with a variable set, and returns its output.
+/// The test must pass.
 pub fn printed_by(name: &str, variable: &str, value: impl AsRef<OsStr>) -> Result<String, Failure> {
     let mut test = Command::new(std::env::current_exe()?);
     let output = test.args(["--ignored", "--nocapture", name]).env(variable, value).output()?;

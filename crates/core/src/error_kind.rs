@@ -1,4 +1,4 @@
-//! What an [`Error`] is about, for programs that treat some errors otherwise than others.
+//! The kind of an [`Error`], for programs that handle some errors differently from others.
 
 use std::error::Error as StdError;
 
@@ -16,7 +16,7 @@ use crate::transport::TransportError;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum ErrorKind<'e> {
-    /// A grid, a split or a halo cannot be.
+    /// A grid, a split or a halo is invalid.
     Grid(&'e GridError),
     /// A pattern could not be made.
     Pattern(&'e PatternError),

@@ -18,7 +18,7 @@ pub enum Level {
     Warning,
 }
 
-/// Takes lines. It is called on any thread, also while locks of the library are held: it must not call the library, and
+/// Takes lines. It is called on any thread, even while locks of the library are held: it must not call the library, and
 /// must not wait for a thread that does.
 pub type Sink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 

@@ -58,7 +58,7 @@ def spread(comm):
 
 
 def start(ids):
-    """The values at the begin, which differ from level to level."""
+    """The initial values, which differ from level to level."""
     return np.cos(ids[:, None] * np.arange(1, LEVELS + 1))
 
 

@@ -28,7 +28,7 @@ pub(crate) fn flag_or(value: Option<&Bound<'_, PyAny>>, name: &str, default: boo
     value.map_or(Ok(default), |value| number(value, name, "True or False"))
 }
 
-/// A number of type `T`. `expected` says in errors what it may be.
+/// A number of type `T`. `expected` describes the valid values in errors.
 pub(crate) fn number<'py, T: FromPyObjectOwned<'py>>(
     value: &Bound<'py, PyAny>,
     name: &str,
@@ -47,8 +47,8 @@ pub(crate) fn number<'py, T: FromPyObjectOwned<'py>>(
     })
 }
 
-/// Numbers of type `T`, at most one for each axis of an array. `expected` says in errors what each may be. The length that
-/// the list promises is not believed.
+/// Numbers of type `T`, at most one for each axis of an array. `expected` describes the valid values in errors. The
+/// length that the list promises is not believed.
 pub(crate) fn numbers<'py, T: FromPyObjectOwned<'py>>(
     list: &Bound<'py, PyAny>,
     name: &str,
@@ -71,7 +71,7 @@ pub(crate) fn counts(list: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>
     numbers(list, name, "whole numbers from 0 on")
 }
 
-/// The entries of something iterable other than a text. `expected` says in errors what it may be.
+/// The entries of something iterable other than a text. `expected` describes the valid values in errors.
 pub(crate) fn entries<'py>(
     list: &Bound<'py, PyAny>,
     name: &str,

@@ -206,7 +206,7 @@ impl Blocks {
             return Ok(());
         }
         self.in_flight.store(false, Ordering::Release);
-        // From here on, nobody takes the short way.
+        // From here on, no thread takes the short way.
         let all = lock(&ALL);
         IN_FLIGHT.fetch_add(1, Ordering::AcqRel);
         let others = all.iter().filter_map(Weak::upgrade);

@@ -25,7 +25,7 @@ use crate::process::{self, Held};
 /// ----------
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
 ///     A communicator of mpi4py, or the handle of an ``MPI_Comm`` as an integer: it is duplicated, which is collective.
-///     ``None``: MPI's world if mpi4py was imported and has initialised MPI, else this process alone.
+///     ``None``: MPI's world if mpi4py was imported and has initialised MPI, otherwise this process alone.
 ///
 /// Raises
 /// ------

@@ -12,7 +12,7 @@ use crate::process;
 
 /// A point in a stream. An event that was never recorded counts as reached. On the CPU its handle is 0.
 ///
-/// As a context manager it is recorded at the begin, and waited for at the end.
+/// As a context manager it is recorded on entry, and waited for on exit.
 ///
 /// Parameters
 /// ----------
@@ -102,7 +102,7 @@ impl Event {
         with!(self, |device, event| device.stream_wait(&order.stream(device), event).or_raise())
     }
 
-    /// The time in seconds from another event to this one. Both are reached.
+    /// The time in seconds from another event to this one. The work before both events is done.
     fn elapsed(&self, since: &Bound<'_, Event>) -> PyResult<f64> {
         process::check()?;
         let time = match (&self.device.any, &since.get().event, &self.event) {

@@ -33,7 +33,7 @@ pub(crate) struct Exchanges {
     devices: Vec<Device>,
     /// Whether one of them is asynchronous.
     asynchronous: bool,
-    /// Whether exchanges are so short that other threads of Python can wait for their start.
+    /// Whether exchanges are short enough for other threads of Python to wait for their start.
     brief: bool,
     /// The addresses of the arrays of a fixed plan.
     fixed: Option<Addresses>,
@@ -58,9 +58,9 @@ struct State {
     exchange: Held<Exchange<PassedFields>>,
     flights: Vec<Flight>,
     retired: Vec<Retired>,
-    /// What an exchange that failed may still use, until `exchange` is dropped.
+    /// The claims and objects that a failed exchange may still use, until `exchange` is dropped.
     lost: Vec<(Claim, Kept)>,
-    /// The error of the exchange that has failed, after which there are no others.
+    /// The error of the exchange that has failed; no other one can be started after it.
     failure: Option<String>,
     started: u64,
     claims: Claims,
@@ -269,7 +269,7 @@ impl Exchanges {
         // SAFETY: the arrays are alive until the exchange has ended: those of `run` as the caller has them, those of
         // `start` as they are kept, all of them after an error. Their layouts were checked, so each block is valid
         // memory over its span; no two of this call overlap, nor any that is in flight, which `claim` holds against
-        // other exchanges. What the program itself does meanwhile, in other threads or on streams, is its own affair,
+        // other exchanges. The program itself keeps other threads and streams from the arrays meanwhile,
         // as with any array of NumPy.
         let ticket = unsafe { exchange.start_at(&passed, order.schedule()) };
         Ok(Started { claim, exchange, ticket })

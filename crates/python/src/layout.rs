@@ -93,7 +93,7 @@ impl Layout {
         self.dtype.clone_ref(py)
     }
 
-    /// What each axis is; ``None`` if it was not said.
+    /// The meaning of each axis; ``None`` if the caller has set none.
     #[getter]
     fn axes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(axes) = &self.spec.shape.roles else { return Ok(None) };
@@ -107,7 +107,7 @@ impl Layout {
         PyTuple::new(py, &self.spec.shape.strides)
     }
 
-    /// The index of the first owned cell; ``None`` if it was not said.
+    /// The index of the first owned cell; ``None`` if the caller has set none.
     #[getter]
     fn origin<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.spec.shape.origin.as_ref().map(|origin| PyTuple::new(py, origin)).transpose()

@@ -1,6 +1,6 @@
 //! Warnings of the library, for the logger `haloport` of Python's `logging`.
 //!
-//! They come on any thread, also while locks are held that a thread with Python may wait for. So a thread of their own
+//! They come on any thread, even while locks are held that a thread with Python may wait for. So a thread of their own
 //! passes them on; it starts with the first one, and ends when Python exits.
 
 use std::io::{self, Write as _};

@@ -91,8 +91,8 @@ impl Array {
         flat.call_method1("reshape", (self.shape(py)?,))?.call_method0("copy")
     }
 
-    /// Copies the elements of an array of NumPy, or of what NumPy makes one of, into this one. Blocks until the work that is
-    /// in the stream is done, and the copy after it.
+    /// Copies the elements of an array of NumPy, or of an object that NumPy makes into one, into this array. Blocks
+    /// until the work that is in the stream is done, and the copy after it.
     ///
     /// Parameters
     /// ----------

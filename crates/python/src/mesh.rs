@@ -25,8 +25,8 @@ use crate::plan::Plan;
 /// owned : array_like of bool, or int
 ///     For each cell whether this rank owns it; or how many of the first cells it owns.
 /// owners : array_like of int, optional
-///     The rank that owns each cell of the halo, in their order in `ids`, if the program knows it. If all ranks say it, no
-///     owners are looked for.
+///     The rank that owns each cell of the halo, in their order in `ids`, if the program knows it. If all ranks pass
+///     it, no owners are looked for.
 /// fill : array_like of int, optional
 ///     The ids of the halo cells that exchanges fill, such as those of one level of the halo; by default all.
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
@@ -315,7 +315,7 @@ fn halo_cells(fill: Option<&Bound<'_, PyAny>>) -> PyResult<HaloCells> {
     })
 }
 
-/// Numbers as a list. Floats are refused, also those that are whole.
+/// Numbers as a list. Floats are refused, even whole ones.
 fn integers(numbers: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<i64>> {
     let numpy = numbers.py().import("numpy")?;
     let array = numpy.call_method1("asarray", (numbers,))?;

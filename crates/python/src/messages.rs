@@ -103,12 +103,12 @@ impl SparseExchange {
     /// Parameters
     /// ----------
     /// messages : iterable of (int, bytes-like)
-    ///     The rank that each is for, which may be this one, and its bytes; or a mapping of ranks to messages.
+    ///     The receiver of each message, which may be this rank, and the bytes; or a mapping of ranks to messages.
     ///
     /// Returns
     /// -------
     /// list of (int, bytes)
-    ///     The rank that each came from, ascending, and its bytes; those of one rank in order.
+    ///     The sender of each message, ascending, and the bytes; messages of one rank are in order.
     fn __call__<'py>(&self, py: Python<'py>, messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, messages)?;
         self.end(py)
@@ -201,8 +201,8 @@ impl LineExchange {
         self.line.right()
     }
 
-    /// Passes payloads to the ranks beside this one, and returns those that came from there: one round, in which all
-    /// ranks take part.
+    /// Passes payloads to the two ranks beside this one, and returns the payloads of these ranks: one round, in which
+    /// all ranks take part.
     ///
     /// Parameters
     /// ----------
@@ -212,7 +212,7 @@ impl LineExchange {
     /// Returns
     /// -------
     /// left, right : bytes or None
-    ///     What came from there.
+    ///     The payload from the rank before this one, and from the one after it.
     #[pyo3(signature = (*, left=None, right=None))]
     fn __call__<'py>(
         &self,

@@ -24,9 +24,9 @@ pub(crate) struct Pending {
 
 #[pymethods]
 impl Pending {
-    /// Ends the exchange: blocks until the halos are in place, on asynchronous devices until that is in the stream. Waits
-    /// for the start of each neighbour, and for nothing later: a neighbour may compute, or wait for this rank by other
-    /// means, before it ends its own. Does nothing if it has ended.
+    /// Ends the exchange: blocks until the halos are in place; on asynchronous devices, until the end is in the stream.
+    /// Waits for the start of each neighbour, and for nothing later: a neighbour may compute, or wait for this rank by
+    /// other means, before it ends its own exchange. Does nothing if the exchange has ended.
     ///
     /// Parameters
     /// ----------

@@ -37,7 +37,7 @@ use crate::process;
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Plan {
     fields: Vec<Field>,
-    /// What the block of each domain of each field must be like.
+    /// The expected layout of the block of each domain of each field.
     expected: Vec<Expected>,
     /// The number of domains of this rank.
     domains: usize,
@@ -56,7 +56,7 @@ struct Described<'p> {
     exchange: &'p Description,
 }
 
-/// What a field is like.
+/// The description of a field.
 struct Field {
     device: Device,
     layouts: Vec<Layout>,
@@ -64,7 +64,7 @@ struct Field {
 
 #[pymethods]
 impl Plan {
-    /// What the arrays are like, in their order; of several domains, all those of a field together.
+    /// The descriptions of the arrays, in their order; on a rank with several domains, all those of a field together.
     #[getter]
     fn layouts(&self) -> Vec<Layout> {
         self.fields.iter().flat_map(|field| field.layouts.iter().cloned()).collect()
@@ -108,8 +108,8 @@ impl Plan {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Fills the halos of these arrays. Blocks until they are in place, on asynchronous devices until that is in the
-    /// stream.
+    /// Fills the halos of these arrays. Blocks until the halos are in place; on asynchronous devices, until the end
+    /// of the exchange is in the stream.
     ///
     /// Parameters
     /// ----------
@@ -119,7 +119,7 @@ impl Plan {
     /// stream : stream-like, optional
     ///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
     ///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`; by default the `Stream` of a ``with`` block around
-    ///     the call, else that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
+    ///     the call, otherwise that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
     ///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
     ///
     /// Raises

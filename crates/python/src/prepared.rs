@@ -47,7 +47,7 @@ pub(crate) struct Prepared {
 pub(crate) struct PreparedField {
     pub(crate) device: Device,
     pub(crate) element: ElementType,
-    /// What the elements mean beyond that.
+    /// The meaning of the elements beyond their type.
     pub(crate) meaning: String,
     /// The axes along which its first components point.
     pub(crate) vector: Vec<usize>,
@@ -63,7 +63,7 @@ struct Memory {
     host_accessible: bool,
     /// The array of Haloport whose memory it shows.
     own: Option<Py<Array>>,
-    /// What keeps the memory alive.
+    /// The objects that keep the memory alive.
     kept: (Py<PyAny>, Option<Keep>),
 }
 

@@ -11,7 +11,7 @@ const AT_ONCE: u32 = 100;
 /// The pause between later ones, in seconds. Loops of asyncio round it up to a millisecond.
 const PAUSE: f64 = 0.0005;
 
-/// What can be awaited.
+/// An object that can be awaited.
 pub(crate) trait Awaited: Send + Sync {
     /// Makes progress, and returns whether `finish` would return without waiting.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool>;

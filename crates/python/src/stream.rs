@@ -15,15 +15,15 @@ use crate::process;
 /// A queue of work on a device, in order. On the CPU, whose work is done when a call returns, a stream with handle 0.
 ///
 /// As a context manager it is the current stream of its device within the block, as `current_stream` tells: plans, kernels,
-/// copies and events that are given no stream use it, also for arrays whose package works in another one. Threads, and tasks
-/// of `asyncio`, have current streams of their own. At the end of the block it waits for its work.
+/// copies and events that are given no stream use it, even for arrays whose package works in another one. Threads, and
+/// tasks of `asyncio`, have current streams of their own. The end of the block waits for the work in the stream.
 ///
 /// Parameters
 /// ----------
 /// device : str, Device or dpctl.SyclQueue
 ///     The device; by default the CPU.
 /// priority : {"low", "normal", "high"}
-///     How urgent its work is, on devices that know that.
+///     The priority of its work, on devices that have priorities.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Stream {
     device: Device,
@@ -134,8 +134,8 @@ impl Stream {
 }
 
 /// The stream in which plans, kernels, copies and events work on a device if they are given no stream: that of the innermost
-/// ``with`` block around the call that has a stream of the device, else its default stream. Arrays of other packages have
-/// streams of their own, which count instead of the default stream.
+/// ``with`` block around the call that has a stream of the device, otherwise its default stream. Arrays of other
+/// packages have streams of their own, which count instead of the default stream.
 ///
 /// Parameters
 /// ----------

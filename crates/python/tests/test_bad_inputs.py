@@ -773,7 +773,7 @@ def test_capsule_serves_once() -> None:
 
 
 class Api(ctypes.Structure):
-    """The begin of ``DLPackExchangeAPI``."""
+    """The first members of ``DLPackExchangeAPI``."""
 
     _fields_ = [
         ("major", ctypes.c_uint32),
@@ -1028,7 +1028,7 @@ def test_huge_strides_overlap() -> None:
     far = [Producer(steps=(2**55,), data=ADDRESS) for _ in range(2)]
     check(Case("", lambda: plan(*far, fixed=True), ValueError, "in common"))
     down, up = Producer(steps=(-(2**55),), data=2**62), Producer(steps=(2**55,), data=ADDRESS)
-    # Whether they meet is not asked of memory that no machine has, but no sum overflows.
+    # Overlap is not checked exactly for memory that no machine has, but no sum overflows.
     check(Case("", lambda: plan(down, up, fixed=True), ValueError, "in common"))
     blocks = hp.Layout((HUGE, 8), "f8", ("blocks", "cells"), strides=(2**40, 1))
     mesh().plan(blocks)

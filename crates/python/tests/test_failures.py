@@ -314,7 +314,7 @@ def test_silent_rank(call: str) -> None:
     assert "1" in str(found.value) and "200ms" in str(found.value)
     assert isinstance(found.value, TimeoutError)
     if call in ("plan", "finish", "fixed plan"):
-        # The plan is given up, for every later call, also if the neighbour wakes up.
+        # The plan is given up, for every later call, even if the neighbour wakes up.
         given = () if call == "fixed plan" else (array,)
         for again in (exchange, exchange.start, exchange):
             kind, text = raised(lambda a=again: a(*given))

@@ -70,7 +70,7 @@ impl Endpoint {
     /// Collective: duplicates `comm`, and asks MPI for everything that the transport needs to know.
     ///
     /// # Safety
-    /// `comm` is a handle of this MPI library: null, or of a communicator that nobody frees before this returns. MPI is
+    /// `comm` is a handle of this MPI library: null, or of a communicator that is not freed before this returns. MPI is
     /// not finalised before this returns.
     pub(crate) unsafe fn new(mpi: &'static Mpi, comm: Comm) -> Result<Arc<Endpoint>, TransportError> {
         mpi.require_running("MPI_Comm_dup")?;
@@ -194,7 +194,7 @@ impl Endpoint {
 
     /// Frees the abandoned requests that are complete.
     pub(crate) fn sweep(&self) {
-        // A thread that may not call MPI leaves them to the next one that may.
+        // A thread that may not call MPI leaves the requests to the next thread that may.
         let Ok(mut locked) = self.lock() else { return };
         let complete = locked.take_complete();
         drop(locked);
@@ -239,7 +239,7 @@ impl Endpoint {
         }
     }
 
-    /// Locks the state also after a panic elsewhere: no panic leaves it half changed.
+    /// Locks the state even after a panic elsewhere: no panic leaves it half changed.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,9 +32,9 @@
 //! (`libmpi_gtl_cuda.so`, `libmpi_gtl_hsa.so`), to which the compilers of Cray link programs. [`initialize`] loads it if
 //! the process has not: from beside MPI, from where the system's loader looks, or from the folder of Cray's module.
 //!
-//! The library is asked for the kinds of device memory that it takes, by the functions of Open MPI and of MPICH
-//! (`MPIX_Query_cuda_support`, `MPIX_GPU_query_support` and their like). `HALOPORT_MPI_CUDA=1` says that it takes memory
-//! of CUDA devices, `0` that it does not.
+//! Functions of Open MPI and of MPICH (`MPIX_Query_cuda_support`, `MPIX_GPU_query_support` and their like) tell which
+//! kinds of device memory the library takes. `HALOPORT_MPI_CUDA=1` says that it takes memory of CUDA devices, `0`
+//! that it does not.
 //!
 //! # How it works
 //!

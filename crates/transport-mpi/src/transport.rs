@@ -45,7 +45,7 @@ impl MpiTransport {
         Ok(MpiTransport { endpoint })
     }
 
-    /// The number of ranks of the job, of which this transport may have a part.
+    /// The number of ranks of the job. This transport may have only some of them.
     pub(crate) fn world_size(&self) -> Result<usize, TransportError> {
         self.endpoint.world_size()
     }

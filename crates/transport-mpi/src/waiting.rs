@@ -10,7 +10,7 @@ use crate::raw::{Comm, Permit};
 /// The numbers of rounds in which a rank with a core of its own spins, and then yields, for other programs. A round takes
 /// about 0.1 µs.
 const OWN_CORE: (u32, u32) = (2_000, 38_000);
-/// The same for ranks that share cores: one that spins delays the others.
+/// The same for ranks that share cores: a rank that spins delays the others.
 const SHARED_CORE: (u32, u32) = (4, 200);
 /// The time for which a rank then sleeps in each round, unless another rank wakes it; the system adds about as much. Not
 /// longer: large messages of MPI move on only while ranks poll.
@@ -22,7 +22,7 @@ pub(crate) struct Waiting {
     /// The numbers of rounds in which it spins, and then yields.
     spins: u32,
     yields: u32,
-    /// By which ranks that share cores wake each other.
+    /// The bells by which ranks that share cores wake each other.
     bells: Option<Bells>,
 }
 
@@ -49,8 +49,8 @@ impl Waiting {
         }
     }
 
-    /// Wakes a rank that may wait for what this one has just done. Does nothing if it has a core of its own, or is on
-    /// another node: then it polls.
+    /// Wakes a rank that may wait for what this one has just done. If that rank has a core of its own or is on another
+    /// node, does nothing: it polls.
     pub(crate) fn wake(&self, rank: usize) {
         if let Some(bells) = &self.bells {
             bells.call(rank);

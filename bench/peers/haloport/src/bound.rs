@@ -10,11 +10,11 @@ use crate::problem::{Failure, Problem};
 
 /// Where the fields lie.
 pub(crate) enum Memory {
-    /// Wherever the library puts them.
+    /// In memory that the library chooses.
     Own,
     /// In memory of the library that no other process can reach.
     Private,
-    /// In memory that the caller has allocated, in huge pages where the system gives them, as NumPy asks for them.
+    /// In memory that the caller has allocated, for which it has requested huge pages, as NumPy does.
     Callers,
 }
 
@@ -35,7 +35,7 @@ impl Bound {
     /// Collective: binds the fields of a problem.
     ///
     /// # Safety
-    /// `comm` is a valid handle, and what the problem points to is there.
+    /// `comm` is a valid handle, and the pointers of the problem are valid.
     ///
     /// # Errors
     /// Where Haloport refuses.

@@ -133,7 +133,7 @@ fn create_bound<P: Problem>(
 }
 
 /// # Safety
-/// `state` was made by `create` and nobody else uses it; so for the others.
+/// `state` was made by `create`, and no other call uses it meanwhile. The same holds for the functions below.
 unsafe extern "C" fn run(state: *mut c_void, batch: c_int) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { (*state.cast::<Bound>()).run(batch) } {
@@ -153,7 +153,7 @@ unsafe extern "C" fn field(state: *mut c_void, number: c_int) -> *mut f64 {
 }
 
 /// # Safety
-/// As for [`run`], and nobody uses `state` afterwards.
+/// As for [`run`], and no call uses `state` afterwards.
 unsafe extern "C" fn destroy(state: *mut c_void) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(state.cast::<Bound>()) });

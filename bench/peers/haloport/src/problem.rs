@@ -4,7 +4,7 @@ use haloport::cpu::CpuDevice;
 use haloport::field::{BlockLayout, FieldBuilder};
 use haloport::{Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
 
-/// What goes wrong is printed.
+/// An error, which is printed.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// A problem of `peers.h`.
@@ -15,10 +15,10 @@ pub(crate) trait Problem {
     /// Collective: the pattern.
     ///
     /// # Safety
-    /// What the problem points to is there.
+    /// The pointers of the problem are valid.
     ///
     /// # Errors
-    /// Where Haloport refuses it.
+    /// If Haloport refuses the problem.
     unsafe fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure>;
 
     /// A field of the library's own, before it is made.
@@ -30,7 +30,7 @@ pub(crate) trait Problem {
     /// How a field lies in memory.
     ///
     /// # Errors
-    /// Where it does not lie as the interface wants it.
+    /// If the field does not lie as the interface requires.
     fn layout(&self, device: &CpuDevice, pattern: &Pattern) -> Result<BlockLayout, Failure> {
         let layout = self.builder(pattern).node_shared(false).build(device)?.layout(0)?.clone();
         let cells = layout.allocated();

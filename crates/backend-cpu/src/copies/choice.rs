@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use crate::copies::stores::Writing;
 
-/// The number of runs after which both ways are timed again: the first after a change of the way, since a disturbed run may
-/// have been the reason, and the last. It doubles each time the way is the same.
+/// The shortest and the longest number of runs between two trials of both ways. The number is the shortest after a
+/// trial has changed the way, because a disturbed run may have been the reason, and doubles after each trial that
+/// confirms the way.
 const PERIODS: (u32, u32) = (64, 1024);
 
 /// The number of these runs that try both ways: two runs one way, two the other, and the same again. The first of each
@@ -24,10 +25,10 @@ const WORTH: f64 = 0.85;
 /// The way to write a list: through the caches until both ways have been timed.
 #[derive(Debug)]
 pub(crate) struct WritingChoice {
-    /// The number of runs since both ways are timed again, and that after which they are the next time.
+    /// The number of runs since the last trial began, and the number of runs between two trials.
     runs: AtomicU32,
     period: AtomicU32,
-    /// The shortest time since both ways are timed again, through the caches and past them.
+    /// The shortest time of the latest trial, through the caches and past them.
     nanoseconds: [AtomicU64; 2],
     past: AtomicBool,
 }

@@ -1,6 +1,6 @@
 //! Two strided copies of the same form in one sweep.
 //!
-//! The two faces of a block along its fastest axis share cache lines: the end of one row and the begin of the next. If
+//! The two faces of a block along its fastest axis share cache lines: the end of one row and the start of the next. If
 //! the faces are copied one after the other, each line is fetched twice. If they are copied together, row by row, it is
 //! fetched once, and the processor waits for twice as many lines at a time.
 

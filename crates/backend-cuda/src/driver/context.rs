@@ -62,7 +62,7 @@ impl Context {
         Ok(Attached::new(Arc::clone(self) as _, pushed.into()))
     }
 
-    /// Makes this the current context unless it is; returns whether it was not, so that `pop` must follow.
+    /// Makes this context current if it is not. Returns whether it was pushed: then `pop` must follow.
     fn push_unless_current(&self) -> Result<bool, DeviceError> {
         let mut current = ptr::null_mut();
         // SAFETY: the call writes to a local variable.

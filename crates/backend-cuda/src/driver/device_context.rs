@@ -27,7 +27,7 @@ pub(crate) struct DeviceContext {
 /// Abilities of the driver that differ between devices, beside the capabilities in `info`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offers {
-    /// Whether network cards reach memory that `cuMemCreate` allocates, if that is asked for.
+    /// Whether network cards reach memory of `cuMemCreate` that is allocated for them.
     pub(crate) direct_network: bool,
     /// The least and the most urgent priority of streams; the more urgent is the lower number.
     pub(crate) priorities: [c_int; 2],

@@ -1,13 +1,13 @@
 //! Freeing what belongs to a context.
 //!
 //! The calls that free wait for all work of the context, and some drivers keep every other thread of the process out until
-//! they return. If a stream of the context waits for a neighbour meanwhile, and the neighbour is such a thread, that never
-//! ends. So what is dropped then is freed later.
+//! they return. If a stream of the context waits for a neighbour meanwhile, and the neighbour is such a thread, the
+//! call never returns. Therefore memory and objects that are dropped during such a wait are freed later.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What is freed later, and whether it is.
+/// The deferred frees, and whether frees are deferred now.
 #[derive(Default)]
 pub(crate) struct Frees(Mutex<State>);
 
@@ -23,7 +23,7 @@ impl Frees {
     pub(crate) fn free(&self, free: impl FnOnce() + Send + 'static) {
         let mut state = self.lock();
         if state.exchanges == 0 {
-            // With the lock: an exchange begins after this.
+            // Under the lock: no exchange begins before this call returns.
             free();
         } else {
             state.deferred.push(Box::new(free));

@@ -17,7 +17,7 @@ macro_rules! handle {
 
         impl $name {
             /// # Safety
-            /// `raw` is a live object of `context`, which nobody else destroys.
+            /// `raw` is a live object of `context`. Nothing but the result destroys it.
             pub(crate) unsafe fn own(context: &Arc<Context>, raw: $raw) -> $name {
                 $name { context: Arc::clone(context), raw }
             }

@@ -1,4 +1,4 @@
-//! Writes of network adapters to memory of a device (GPUDirect RDMA), and who makes them visible to work that is in
+//! Writes of network adapters to memory of a device (GPUDirect RDMA), and how they become visible to work that is in
 //! streams already.
 //!
 //! The sources are "GPUDirect RDMA", its section on the order of memory, and in the reference of the driver
@@ -15,7 +15,7 @@ use haloport_core::device::DeviceError;
 use crate::driver::context::{Context, call};
 use crate::driver::select::Candidate;
 
-/// What makes such writes visible.
+/// The way in which such writes become visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RemoteWrites {
     /// They are visible as soon as they have arrived.

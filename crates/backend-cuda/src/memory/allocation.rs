@@ -80,7 +80,7 @@ impl Allocation {
         memory.check(call, status)?;
         if kind == MemoryKind::Pinned {
             memory.address = host.expose_provenance() as CUdeviceptr;
-            // SAFETY: the memory has that length, nobody else has it yet, and the host may use its address.
+            // SAFETY: the memory has that length and no other user yet, and the host may use its address.
             unsafe { host.cast::<u8>().write_bytes(0, bytes) };
         } else {
             memory.address = address;

@@ -50,7 +50,7 @@ struct Server {
     shared: Arc<Shared>,
 }
 
-/// What the thread uses, too.
+/// The state that the thread and its owner share.
 #[derive(Debug)]
 struct Shared {
     listener: UnixListener,
@@ -177,7 +177,7 @@ impl Shared {
                 }
                 // It is shut down.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => return,
-                // The process has opened as many files as it may, for example, which may pass.
+                // For example, the process has opened as many files as it may, which may be temporary.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }

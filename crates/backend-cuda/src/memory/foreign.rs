@@ -338,8 +338,8 @@ fn ask(get: PointerGetAttributes, pointer: Pointer) -> Result<Option<CudaMemory>
     }))
 }
 
-/// The end of the memory of `cuMemCreate` that is mapped at an address, which lies behind the address; `None` if the driver
-/// does not tell.
+/// The end address of the mapping of `cuMemCreate` memory that contains `pointer`; `None` if the driver does not
+/// report it.
 fn end_of_mapping(pointer: Pointer) -> Option<usize> {
     let get = loaded_pointer_get_attributes()?;
     let mut attributes = [Of::CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, Of::CU_POINTER_ATTRIBUTE_MAPPING_SIZE];

@@ -228,7 +228,7 @@ impl Pages {
                 unsafe {
                     call!(&self.context, cuMemExportToShareableHandle(to, self.memory, DESCRIPTOR, 0))
                 }?;
-                // SAFETY: the descriptor is new, and nobody else closes it.
+                // SAFETY: the descriptor is new, and has no other owner.
                 let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
                 // Programs that this process runs do not get it.
                 let kept = fcntl_setfd(&descriptor, FdFlags::CLOEXEC).map_err(std::io::Error::from);

@@ -10,7 +10,7 @@ use haloport_core::device::DeviceError;
 
 use crate::driver::context::{Context, call};
 
-/// A device that reaches the memory of another one, until this is dropped. It keeps the access that it has by then.
+/// A registration: until it is dropped, `device` gets access to new memory of `owner`. The drop takes no access away.
 #[derive(Debug)]
 pub(crate) struct Reader {
     owner: u32,
@@ -50,7 +50,7 @@ impl Drop for Reader {
     }
 }
 
-/// Gives the device of `context`, to which new memory belongs, and its readers access to it.
+/// Gives access to new memory to the device of `context`, which owns it, and to the readers of that device.
 pub(crate) fn add(context: &Context, address: CUdeviceptr, bytes: usize) -> Result<(), DeviceError> {
     let mut known = known();
     let owner = context.id.index;
@@ -66,7 +66,7 @@ pub(crate) fn remove(address: CUdeviceptr) {
     known().memory.retain(|(_, known, _)| *known != address);
 }
 
-/// Gives devices access to mapped memory. Those that have access keep it.
+/// Gives devices access to mapped memory; all other devices keep the access that they have.
 pub(crate) fn give_access(
     context: &Context,
     address: CUdeviceptr,

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use cudarc::driver::sys::CUipcMemHandle;
 use haloport_core::device::DeviceError;
 
-/// What another process needs to map memory of this one.
+/// The data that another process needs to map memory of this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     /// The number of bytes that the program asked for.

@@ -33,7 +33,7 @@ impl WordPool {
         self.with_words(device, |words| {
             let (context, word) = (&device.context, words.memory.pointer().as_ptr().addr() as u64);
             let _entered = context.enter()?;
-            // SAFETY: the first word is in the memory of all words, nobody has taken it, and the stream is live.
+            // SAFETY: the first word is in the memory of all words and is not taken, and the stream is live.
             match unsafe { (context.driver.cuStreamWriteValue32_v2)(device.setup.raw(), word, 0, 0) } {
                 SUCCESS => device.setup.synchronize().map(|()| true),
                 NOT_SUPPORTED => Ok(false),

@@ -15,17 +15,17 @@ use crate::streams::stream::CudaStream;
 /// Maximum time that a dropped communicator waits for its work before it is aborted, and that the caller waits for this.
 pub(crate) const CLOSING_LIMIT: Duration = Duration::from_secs(2);
 
-/// A non-blocking communicator. Dropped, it ends when its work is done, at the latest after a limit.
+/// A non-blocking communicator. After it is dropped, it ends when its work is done, or at a limit.
 ///
-/// Calls of NCCL for one communicator must not run at the same time, not even an abort. So it is not `Sync`.
+/// Calls of NCCL for one communicator, even an abort, must not run at the same time. So it is not `Sync`.
 pub(crate) struct Communicator {
     pub(crate) opened: Arc<Opened>,
     nccl: &'static Nccl,
     /// Null if NCCL refused to begin.
     raw: ncclComm_t,
-    /// Whether it does not wait for its work when it is dropped.
+    /// Whether it was aborted: then the drop does not wait for its work.
     is_aborted: bool,
-    /// What its work uses: dropped when it has ended.
+    /// Objects that its work uses, dropped when the communicator has ended.
     kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -44,7 +44,7 @@ impl Communicator {
         let mut config = ncclConfig_t {
             size: size_of::<ncclConfig_t>(),
             magic: 0xcafe_beef,
-            // That of the structure, not of the library.
+            // The version of the structure, not of the library.
             version: 22_200,
             blocking: 0,
             cgaClusterSize: UNDEFINED,
@@ -210,7 +210,7 @@ impl Ending {
     }
 }
 
-/// The pace at which the host asks: often at first, because most answers take microseconds, then seldom.
+/// The pace at which the host polls: often at first, because most calls take microseconds, then seldom.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(u32);
 

@@ -126,8 +126,8 @@ impl StreamMessages<CudaStream> for CudaMessages {
         unsafe { communicator.put(sends, receives, stream) }?;
         let (mut pace, mut end) = (Pace::default(), None);
         while !communicator.is_ready()? {
-            // Also after an abort: a thread of NCCL may be about to put the group into the stream, which waits for no rank.
-            // Then nothing is put there after this call.
+            // Waits even after an abort: a thread of NCCL may be about to put the group into the stream, which waits
+            // for no rank. After this call, NCCL puts nothing more there.
             if self.is_aborted.load(Ordering::Acquire)
                 && Instant::now() >= *end.get_or_insert_with(|| Instant::now() + CLOSING_LIMIT)
             {
@@ -180,7 +180,7 @@ fn members(group: &StreamGroup<'_>) -> Result<(ncclUniqueId, c_int, c_int), Devi
     Ok((ncclUniqueId { internal: bytes.map(|byte| byte as c_char) }, group.rank as c_int, ranks))
 }
 
-/// What connecting to peers uses.
+/// The resources for connecting to peers.
 struct Connection {
     /// Two bytes for each peer.
     bytes: Allocation,
@@ -225,7 +225,7 @@ unsafe fn connect(
     wait(end, || Ok(communicator.is_ready()? && event.is_reached()?))
 }
 
-/// Asks until the answer is yes; returns no at the time `end`.
+/// Polls until `is_done` returns true. Returns false at the time `end`.
 fn wait(
     end: Option<Instant>,
     mut is_done: impl FnMut() -> Result<bool, DeviceError>,

@@ -1,6 +1,6 @@
 //! Messages between ranks in the order of streams, moved by NCCL.
 //!
-//! - `library`: NCCL, loaded when it is first asked for; `offer`: the device and the library, for the ranks that
+//! - `library`: NCCL, loaded at first use; `offer`: the device and the library, for the ranks that
 //!   are to form a group.
 //! - `communicator`: a group of NCCL, destroyed on drop; `messages`: joining a group, and exchanges in streams.
 //!

@@ -8,8 +8,8 @@ use haloport_core::device::{DeviceError, StreamMessagesOffer};
 use crate::nccl::library::nccl;
 use crate::opened::Opened;
 
-/// The offer of a device. NCCL takes ranks on one machine with one PCI address for ranks on one GPU, and refuses them;
-/// the other ranks do not hear of that.
+/// The offer of a device. If two ranks have the same machine and the same PCI address, NCCL assumes one GPU and
+/// refuses them; the other ranks get no error.
 pub(crate) fn offer(opened: &Opened) -> Result<StreamMessagesOffer, DeviceError> {
     use CUdevice_attribute as Of;
 

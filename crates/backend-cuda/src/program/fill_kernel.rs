@@ -18,7 +18,7 @@ use crate::program::portable::Programs;
 #[derive(Debug, Default)]
 pub(crate) struct FillKernel {
     function: OnceLock<Function>,
-    /// Set once the kernel is loaded, or cannot be.
+    /// Set once the kernel is loaded, or loading it has failed.
     prepared: OnceLock<()>,
 }
 

@@ -37,7 +37,7 @@ struct Launch {
     /// Locked while its arguments are set and it is put into a queue.
     placed: Mutex<Placed>,
     range: NdRange,
-    /// The number of the argument with the begins of blocks.
+    /// The number of the argument with the addresses of blocks.
     bases_argument: usize,
     blocks: Vec<u32>,
     /// The addresses of the fixed ends, if there are blocks: the driver needs the list of all memory that a kernel reaches.
@@ -45,7 +45,7 @@ struct Launch {
     _table: SyclBuffer,
 }
 
-/// The kernel of a list, with the begins of its blocks as arguments.
+/// The kernel of a list, with the addresses of its blocks as an argument.
 #[derive(Debug)]
 struct Placed {
     kernel: KernelHandle,
@@ -194,7 +194,7 @@ pub(crate) unsafe fn copy(
     // SAFETY: the caller's promise.
     let put =
         stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, waits) });
-    // Wait also after an error: the copy may have begun, and when this returns the caller may reuse the memory.
+    // Wait even after an error: the copy may have begun, and when this returns the caller may reuse the memory.
     let done = if blocking && !waits { stream.finish() } else { Ok(()) };
     put.and(done)
 }

@@ -44,7 +44,7 @@ pub(crate) fn portable(
 /// A driver may have a cache of its own, such as PoCL's (`POCL_CACHE_DIR`), which is asked only after this one.
 fn cached(cache: &KernelCache, opened: &Opened, name: &str, text: &str) -> Result<Program, DeviceError> {
     let key = key(opened, text);
-    // Another thread may meanwhile have stored again what the driver refuses; two attempts suffice.
+    // Two attempts: after the first one, another thread may have stored the refused binary again.
     for _ in 0..2 {
         let mut compiled = None;
         let found = cache.get_or_compile(&key, || {
@@ -130,7 +130,7 @@ pub(crate) fn binary(opened: &Opened, program: &Program) -> Result<Vec<u8>, Devi
 pub(crate) fn kernel(opened: &Opened, program: &Program, name: &str) -> Result<KernelHandle, DeviceError> {
     let c_name = CString::new(name).map_err(|_| no_kernel(opened, name))?;
     let kernel = create_kernel(program.raw(), &c_name).map_err(|_| no_kernel(opened, name))?;
-    // SAFETY: the kernel is new, and nobody else has the reference.
+    // SAFETY: the kernel is new, and its reference has no other owner.
     Ok(unsafe { KernelHandle::own(kernel) })
 }
 

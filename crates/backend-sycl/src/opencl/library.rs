@@ -48,7 +48,7 @@ pub(crate) fn failed<E: Into<ClError>>(call: &'static str, device: DeviceId) -> 
 ///
 /// `cl3` declares the functions of [`library`] safe, which they are not: each call stands in an unsafe function, or
 /// beside a comment that says why its handles and pointers are valid. They are called where `cl3`'s own functions would
-/// make an event that nobody uses, which costs as much as the command.
+/// make an unused event, which costs as much as the command.
 pub(crate) fn checked(
     status: Option<cl_int>,
     call: &'static str,

@@ -105,7 +105,7 @@ fn new_context(candidate: &Candidate) -> Result<Context, DeviceError> {
     let properties = [CL_CONTEXT_PLATFORM, candidate.platform.id().addr() as isize, 0];
     let context = create_context(&[candidate.device.id()], properties.as_ptr(), None, std::ptr::null_mut())
         .map_err(failed("clCreateContext", info_of(candidate).id))?;
-    // SAFETY: the context is new, and nobody else has the reference.
+    // SAFETY: the context is new, and its reference has no other owner.
     Ok(unsafe { Context::own(context) })
 }
 

@@ -178,7 +178,7 @@ fn create(
     id: DeviceId,
     properties: &[cl_queue_properties],
 ) -> Result<Queue, DeviceError> {
-    // SAFETY: context and device are live, the list ends with 0, and nobody else has the reference to the new queue.
+    // SAFETY: context and device are live, the list ends with 0, and the new queue's reference has no other owner.
     unsafe {
         create_command_queue_with_properties(context.raw(), device.id(), properties.as_ptr())
             .map(|queue| Queue::own(queue))
@@ -188,7 +188,7 @@ fn create(
 
 fn mark(queue: cl_command_queue, events: &[cl_event], id: DeviceId) -> Result<EventHandle, DeviceError> {
     let list = if events.is_empty() { ptr::null() } else { events.as_ptr() };
-    // SAFETY: queue and events are live, and nobody else has the reference to the new event.
+    // SAFETY: queue and events are live, and the new event's reference has no other owner.
     unsafe { enqueue_marker_with_wait_list(queue, length(events), list).map(|event| EventHandle::own(event)) }
         .map_err(failed("clEnqueueMarkerWithWaitList", id))
 }

@@ -47,8 +47,8 @@ fn next_command_sees(device: &SyclDevice, path: DataPath) {
             exchange.start_on(Schedule::Blocking)?.finish_on(&borrowed)?;
             let last: Pointer = exchange.fields().pointer(0)?.offset(8 * (CELLS as isize - 1));
             let (to, from) = (seen.pointer().as_ptr().cast(), last.as_ptr().cast_const().cast());
-            // SAFETY: both ends are 8 bytes that live until the queue is empty; nobody else has the reference to the
-            // event.
+            // SAFETY: both ends are 8 bytes that live until the queue is empty; the reference to the event has no other
+            // owner.
             unsafe {
                 release_event(enqueue_svm_mem_cpy(queue.0, 0, to, from, 8, 0, std::ptr::null()).unwrap())
                     .unwrap()

@@ -67,7 +67,7 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
         // SAFETY: the host may write shared memory that no command uses.
         unsafe { before.pointer().as_ptr().write_bytes(round, BYTES) };
         let last = BYTES as isize - 1;
-        // SAFETY: all memory lives until the queue is empty; nobody else has the references to the events.
+        // SAFETY: all memory lives until the queue is empty; the references to the events have no other owner.
         unsafe {
             let gate = create_user_event(device.native().0 as *mut c_void).unwrap();
             let put = |to: Pointer, from: *const u8, waits_for: &[cl_event]| {

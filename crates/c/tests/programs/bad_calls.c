@@ -167,7 +167,7 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     other = ids, other.owned = NULL;
     REFUSED(HP_ARGUMENT, "ids.owned", hp_pattern_ids(comm, 1, &other, &made));
     owned[2] = 0;
-    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* nobody owns it */
+    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* no rank owns it */
     other = ids, other.owners = owners;
     REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &other, &made));
     owners[2] = -7;
@@ -391,7 +391,7 @@ static void values_beyond_the_axes(hp_comm *comm, hp_pattern *pattern, hp_patter
         }                                                             \
     } while (0)
 
-/* After a failure, results are those of nothing. */
+/* After a failure, results are empty. */
 static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
     int32_t rank = 7, ranks = 7, domains = 7, ready = 7;
     hp_box boxes[3];

@@ -112,7 +112,7 @@ fn quickest(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) 
     (0..5).try_fold(f64::INFINITY, |best, _| Ok(sample(comm, contestant, batch)?.min(best)))
 }
 
-/// Collective: the seconds from the first rank's begin of a batch to the last rank's end.
+/// Collective: the seconds from the time when the first rank starts a batch until the last rank ends it.
 ///
 /// The longest time of any rank would be wrong: if two ranks take turns on one core, each may be quick by its own
 /// clock.

@@ -44,7 +44,8 @@ impl<T: Element> Persistent<T> {
             let why = format!("a message of {bytes} bytes is too long for this benchmark");
             return Err(Failure::BadInput(why));
         }
-        // SAFETY: the buffer is as long, and lives longer than the message; `run` says who accesses it.
+        // SAFETY: the buffer has that many bytes, and lives longer than the message; the contract of `run` covers all
+        // accesses to it.
         unsafe { self.messages.add(send, (begin.cast(), bytes), peer, tag as u32) }?;
         self._buffers.push(buffer);
         Ok(begin)

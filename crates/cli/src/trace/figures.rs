@@ -14,7 +14,7 @@ use super::steps::{Steps, steps};
 pub(super) struct Summary {
     /// Over all steps of all ranks; null if no exchange was made twice: all figures are then of the whole time line.
     pub(super) steps: Option<OfSteps>,
-    /// From the first begin to the last end of all ranks, including what the other figures leave out.
+    /// From the earliest start to the latest end on any rank, including what the other figures leave out.
     pub(super) total_us: f64,
     /// Sums over the ranks.
     #[serde(flatten)]

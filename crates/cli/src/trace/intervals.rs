@@ -5,7 +5,7 @@
 pub(super) struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// The union of intervals, each from a begin to an end.
+    /// The union of intervals, each given by its start and its end.
     pub(super) fn covering(intervals: impl IntoIterator<Item = (u64, u64)>) -> Intervals {
         let mut sorted: Vec<(u64, u64)> = intervals.into_iter().collect();
         sorted.sort_unstable();

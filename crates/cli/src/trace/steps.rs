@@ -12,13 +12,13 @@ const SELDOM: usize = 4;
 /// The steps of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// From the begin of each step to that of the next, in order.
+    /// From the start of each step to that of the next, in order.
     pub(super) windows: Vec<(u64, u64)>,
     /// The number of steps left out.
     pub(super) left_out: usize,
 }
 
-/// Finds the steps of a rank: from one begin of the most frequent exchange to the next.
+/// Finds the steps of a rank: from one start of the most frequent exchange to the next.
 ///
 /// A step is left out if the host waits in calls that fewer than a quarter of the steps make, such as those that
 /// gather a field for a picture. Returns `None` if no exchange was made twice.
@@ -40,7 +40,7 @@ pub(super) fn steps(line: &RankLine) -> Option<Steps> {
     Some(Steps { left_out: windows.len() - usual.len(), windows: usual })
 }
 
-/// The begins of the most frequent exchange; `None` if it was made once.
+/// The starts of the most frequent exchange; `None` if it was made once.
 fn begins(line: &RankLine) -> Option<Vec<u64>> {
     let mut exchanges: BTreeMap<u32, HashMap<Kind<'_>, Vec<u64>>> = BTreeMap::new();
     for span in line.spans.iter().filter(|span| span.phase != Phase::Waiting) {

@@ -26,7 +26,7 @@ pub struct NoTimeLine {
 pub struct RankLine {
     /// The names of rows by number, in the order in which they are shown.
     pub rows: BTreeMap<usize, String>,
-    /// In the order of the file: by begin.
+    /// In the order of the file: by start.
     pub spans: Vec<Span>,
     /// The number of spans that were dropped.
     pub dropped: u64,
@@ -43,7 +43,7 @@ pub struct Span {
     pub name: String,
     /// The number of the exchange.
     pub exchange: Option<u32>,
-    /// The begin.
+    /// The start.
     pub begin: u64,
     /// The end.
     pub end: u64,

@@ -12,7 +12,7 @@ fn with_file(text: &str) -> Haloport {
     trace
 }
 
-/// A span as in a file: rank, row, phase, begin, length, bytes.
+/// A span as in a file: rank, row, phase, start, length, bytes.
 fn span(rank: usize, row: usize, phase: &str, begin: f64, length: f64, bytes: u64) -> Value {
     json!({"ph": "X", "pid": rank, "tid": row, "ts": begin, "dur": length, "name": phase, "cat": phase,
         "args": {"bytes": bytes, "exchange": 0}})
@@ -133,7 +133,7 @@ fn with_steps() -> String {
 fn the_summary_leads_with_the_exposed_wait_of_each_step() {
     let trace = with_file(&with_steps());
     let report = trace.json("summary t.json");
-    // Ten begins of steps: nine steps; the picture is in the fifth.
+    // Ten starts of steps: nine steps; the picture is in the fifth.
     assert_eq!(report["total_us"], 15_000.0);
     let steps = &report["ranks"][0]["steps"];
     assert_eq!((&steps["count"], &steps["left_out"]), (&json!(8), &json!(1)));

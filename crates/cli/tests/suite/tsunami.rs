@@ -56,7 +56,7 @@ fn water_at_rest_has_the_colour_of_0_and_colours_reach_as_far_as_the_wave() {
     let inside = [[300, 300], [600, 500], [850, 800]];
     let colours = |canvas: Canvas| inside.map(|[x, y]| canvas.pixel(x, y).unwrap());
 
-    // The middle of the colours, and their begin.
+    // The middle of the colour scale, and its start.
     let depth: Vec<f64> = bed.iter().map(|bed| -bed).collect();
     assert_eq!(colours(surface(&relief, &[], &depth, 0.0).unwrap()), [[0xf7, 0xf7, 0xf5]; 3]);
     assert_eq!(colours(largest_wave(&relief, &[], &[0.0; 16], 0.0).unwrap()), [[0xf4, 0xf6, 0xf4]; 3]);

@@ -4,13 +4,13 @@ use std::ptr;
 
 use haloport_core::device::{Anchors, Pointer};
 
-/// The distances in bytes from the begin of a block to the memory that is used.
+/// The distances in bytes from the start of a block to the memory that is used.
 const INSETS: [isize; 5] = [0, 16, 8, 1, -48];
 
 /// The ends of the copies of one list: at fixed addresses, or each in a block of its own.
 pub(super) struct Ends {
     anchored: bool,
-    /// The begins of the blocks.
+    /// The addresses of the blocks.
     pub(super) bases: Vec<Pointer>,
 }
 
@@ -34,7 +34,7 @@ impl Ends {
     }
 }
 
-/// An end of a copy, `bytes` bytes from the begin of its block.
+/// An end of a copy, `bytes` bytes from the start of its block.
 pub(super) fn in_block(bytes: isize) -> Pointer {
     Pointer::new(ptr::without_provenance_mut(bytes.cast_unsigned()))
 }

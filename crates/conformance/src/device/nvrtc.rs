@@ -22,7 +22,7 @@ pub struct Nvrtc {
     library: Library,
 }
 
-/// What a program is compiled to.
+/// The target of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// PTX, as text, for this compute capability: 10 times the major number plus the minor.

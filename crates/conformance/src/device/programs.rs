@@ -42,7 +42,7 @@ pub fn fills<D: Device>(device: &D, kernel: &D::Kernel) -> Result<(), Failure> {
 /// Sources that hold no kernel, or not the one that is named, are refused; with the compiler's words if it has any.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn wrong_sources_are_refused<D: Device>(device: &D) -> Result<(), Failure> {
     let unknown = KernelSource {
         name: "f",

@@ -122,7 +122,7 @@ fn pattern_of(comm: &Communicator, grid: &Grid) -> Result<Pattern, Failure> {
 /// and the communicator can still be used.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     if comm.size() == 1 {
         return Ok(());

@@ -140,7 +140,7 @@ pub fn sparse_exchanges<D: Device>(device: &D, total: u64, most_ranks: usize) ->
 /// More than 2^19 indices for one neighbour.
 ///
 /// # Errors
-/// What was wrong.
+/// The first expectation that does not hold, or the error of a call.
 pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
     run_ranks(2, |comm| large::check_indices(&comm, device, 1))?;
     Ok(())

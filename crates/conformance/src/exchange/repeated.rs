@@ -16,10 +16,10 @@ use crate::{Failure, ensure, usual};
 const LARGEST_TAG: u32 = (1 << 15) - 1;
 /// The number of stages whose memory, open files and time are compared.
 const STAGES: usize = 10;
-/// By how much memory may grow from the third stage to the last, in bytes: allocators keep what they were given back.
+/// The bytes by which memory may grow from the third stage to the last: allocators keep freed memory.
 const GROWTH: u64 = 4 << 20;
 
-/// What the process has at the end of a stage.
+/// The resources of the process at the end of a stage.
 struct Stage {
     resident: u64,
     open_files: usize,

@@ -14,7 +14,7 @@ use super::options::CaseOptions;
 use super::truth::Oracle;
 use crate::{Failure, ensure};
 
-/// What a case of any kind has: fields, and how and how often they are exchanged.
+/// The common part of cases of any kind: the fields, the options of the exchange, and the number of rounds.
 #[derive(Debug, Clone)]
 pub(crate) struct Rounds<F> {
     /// The number of the case.

@@ -2,8 +2,8 @@
 
 use haloport_core::{BlockLayout, ElementType};
 
-/// What names a value of the global array: the index of a cell, or its id and its further indices; 0 along missing axes. A
-/// field has at most 4 axes.
+/// The name of a value of the global array: the index of a cell, or its id and its further indices; 0 along missing
+/// axes. A field has at most 4 axes.
 pub(crate) type Name = [i64; 4];
 
 /// The name of the cell with this index.

@@ -1,4 +1,5 @@
-//! What every element in memory must be. In bytes, so that little is compiled for every element type and device.
+//! The expected value of every element in memory, in bytes, so that little is compiled for every element type and
+//! device.
 
 use haloport_core::{BlockLayout, ElementType, IndexBox};
 use num_complex::Complex;

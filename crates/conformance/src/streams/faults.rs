@@ -45,7 +45,7 @@ fn in_messages() -> BindOptions {
 /// that names a rank; no rank hangs. Returns the number of calls.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
     let mut calls = 0;
     for &(path, options) in drawn(&PATHS) {
@@ -105,7 +105,7 @@ fn judge_end(comm: &Communicator, failed: bool, ended: &Result<(), Failure>) -> 
     Ok(())
 }
 
-/// An alteration that makes one call fail, which then does nothing.
+/// An alteration that makes one call fail. The call does nothing but return the error.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     /// The number of calls until the one that fails; 0: none fails.

@@ -60,7 +60,7 @@ pub fn random_of_rank<D: Device>(
 /// arrived. Meanwhile the host does not wait, neither for the stream nor for other ranks.
 ///
 /// # Errors
-/// What is not so, or the error of a call.
+/// The first expectation that does not hold, or the error of a call.
 pub fn keep_the_order_of_streams<D: Device>(devices: &[D]) -> Result<(), Failure> {
     const BYTES: usize = 1000;
 
@@ -105,7 +105,7 @@ pub fn keep_the_order_of_streams<D: Device>(devices: &[D]) -> Result<(), Failure
 /// A neighbour that does not exchange holds the stream back, but not the host, and an abort ends that.
 ///
 /// # Errors
-/// What is not so, or the error of a call.
+/// The first expectation that does not hold, or the error of a call.
 pub fn a_missing_neighbour_hangs_nothing<D: Device>(devices: &[D]) -> Result<(), Failure> {
     let aborted = AtomicUsize::new(0);
     on_ranks(&devices[..2], |own| {
@@ -152,10 +152,10 @@ pub fn a_missing_neighbour_hangs_nothing<D: Device>(devices: &[D]) -> Result<(),
     })
 }
 
-/// A rank that does not join is waited for until the time limit, and a group that is dropped does not wait for long.
+/// If a rank does not join, the others wait until the time limit; and a group that is dropped does not wait for long.
 ///
 /// # Errors
-/// What is not so, or the error of a call.
+/// The first expectation that does not hold, or the error of a call.
 pub fn ranks_that_do_not_come_end_in_an_error<D: Device>(devices: &[D]) -> Result<(), Failure> {
     let token = messaging_of(&devices[0])?.stream_messages_token()?;
     let time_limit = Duration::from_millis(300);
@@ -180,10 +180,10 @@ pub fn ranks_that_do_not_come_end_in_an_error<D: Device>(devices: &[D]) -> Resul
     })
 }
 
-/// Tokens, ranks and peers that cannot be.
+/// Invalid tokens, ranks and peers are refused.
 ///
 /// # Errors
-/// What is not refused, or the error of a call.
+/// The first case that is not refused, or the error of a call.
 pub fn wrong_groups_are_refused<D: Device>(devices: &[D]) -> Result<(), Failure> {
     let token = messaging_of(&devices[0])?.stream_messages_token()?;
     let right = StreamGroup { token: &token, rank: 0, ranks: 2, peers: &[1], time_limit: LIMIT };

@@ -28,7 +28,7 @@ const MESSAGE: &str = "out of fish";
 /// another exchange works as before.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn callback<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let options = || BindOptions::default().path(DataPath::Messages);
@@ -50,7 +50,7 @@ pub fn callback<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failur
 /// the rank that waits for its message gets an error, and another exchange works as before.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn driver<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     let stream = device.create_stream(Priority::Normal)?;
     let options = || BindOptions::default().path(DataPath::Messages);

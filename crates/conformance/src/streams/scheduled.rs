@@ -238,7 +238,7 @@ pub fn two_devices<D: Device, H: Device>(comm: &Communicator, device: &D, host: 
 /// must not be used afterwards.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn silent_neighbour<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -268,7 +268,7 @@ pub fn silent_neighbour<D: Device>(
 /// completion callback and the next call get an error. Halos have 8 KiB. The time limit of `comm` is a minute afterwards.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn missing_rank<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -328,7 +328,7 @@ fn unheard<D: Device>(
 /// begin, and another exchange. Neither end hangs. The device has gates. `dropped` is false at first and afterwards.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn memory_dropped_in_flight<D: Device>(
     comm: &Communicator,
     device: &D,
@@ -368,7 +368,7 @@ pub fn memory_dropped_in_flight<D: Device>(
 /// neighbour that sent nothing for that reason. Halos have 8 KiB.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn neighbour_that_ends<D: Device>(
     comm: &Communicator,
     device: &D,

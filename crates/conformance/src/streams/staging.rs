@@ -173,7 +173,7 @@ pub fn large_messages_are_moved<D: Device>(comm: &Communicator, device: &D) -> R
 /// devices without gates, does nothing.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn next_is_packed_meanwhile<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     if device.gates().is_none() {
         println!("skipped: {} has no gates", device.id());

@@ -29,7 +29,7 @@ const EXACT: Duration = Duration::from_millis(2);
 /// times of the device lie between those of the host before and after, and the kernel hides the wire.
 ///
 /// # Errors
-/// What went otherwise.
+/// The first expectation that does not hold, or the error of a call.
 pub fn kernels_hide_the_wire<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
     let trace = comm.begin_trace(DEFAULT_SPANS).clone();
     let stream = device.create_stream(Priority::Normal)?;

@@ -340,7 +340,7 @@ impl CollectiveStep<'_> {
         Ok(())
     }
 
-    /// Agrees on the error of ranks that make different calls. All ranks know that they do.
+    /// Agrees on the error of ranks that make different calls. All ranks know already that the calls differ.
     fn out_of_step(&mut self) -> Result<TransportError, TransportError> {
         let (rank, mine) = (self.comm.rank(), self.call.to_string());
         let first = self.text_of(0, mine.clone())?;

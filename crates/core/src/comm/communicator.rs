@@ -314,7 +314,7 @@ impl Communicator {
         if self.has_threads() { Arc::as_ptr(&self.inner).addr() } else { 0 }
     }
 
-    /// What the exchanges of this communicator share on each device.
+    /// The values that the exchanges of this communicator share on each device.
     pub(crate) fn kept(&self) -> &KeptByDevice {
         &self.inner.kept
     }
@@ -347,7 +347,7 @@ impl Communicator {
     }
 
     /// Makes progress with all exchanges until `done` returns `true` or an error, until the time limit, or until the
-    /// program ends the wait. `missing` names what is waited for.
+    /// program ends the wait. `missing` is the reason of the wait.
     pub(crate) fn wait(
         &self,
         missing: impl Fn() -> Missing,
@@ -390,7 +390,7 @@ impl<'c> BlockingWait<'c> {
         BlockingWait { comm, round: 0, clock: WaitClock::new(comm.limits()), checks: CheckTimer::default() }
     }
 
-    /// Waits a little. `missing` names what is waited for.
+    /// Waits a little. `missing` is the reason of the wait.
     pub(super) fn round(&mut self, missing: impl Fn() -> Missing) -> Result<(), TransportError> {
         self.comm.inner.transport.relax(self.round)?;
         self.round = self.round.saturating_add(1);

@@ -1,4 +1,4 @@
-//! What all exchanges of a communicator share on one device.
+//! A value for each device, which all exchanges of a communicator on that device share.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The progress thread, which polls exchanges on asynchronous devices so that the host need not wait for them.
 //!
 //! There is one for each process, started when it is first needed. When packing is done it sends; when messages have
-//! come it opens gates. It uses no core while nothing is in flight. It does what any call that waits does: it drives
+//! arrived it opens gates. It uses no core while nothing is in flight. It does what any call that waits does: it drives
 //! the engine.
 
 use std::cell::Cell;
@@ -15,17 +15,17 @@ use serde::Serialize;
 use crate::callback::panic_text;
 use crate::log;
 
-/// What makes progress with exchanges on asynchronous devices between `start` and `finish`.
+/// The thread that makes progress with exchanges on asynchronous devices between `start` and `finish`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// A thread of the process, if it may call the transport; else the caller, which is logged once.
+    /// A thread of the process, if it may call the transport; otherwise the caller, which is logged once.
     #[default]
     Auto,
     /// A thread of the process.
     Thread,
     /// The calls of the program alone: those that wait, and [`Communicator::progress`](crate::Communicator::progress).
-    /// `finish` on a stream then waits until all messages have come, since no thread opens its gate later.
+    /// `finish` on a stream then waits until all messages have arrived, since no thread opens its gate later.
     Caller,
 }
 

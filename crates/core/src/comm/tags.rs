@@ -41,9 +41,9 @@ pub(super) struct Blocks {
     next: u32,
     /// The largest tag of the transport.
     largest: u32,
-    /// Those that were given back, by their begin.
+    /// The blocks that were given back, by their first tag.
     free: BTreeMap<u32, Free>,
-    /// The number of those that are taken.
+    /// The number of blocks that are taken.
     taken: usize,
 }
 

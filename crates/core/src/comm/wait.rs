@@ -71,7 +71,7 @@ fn parse(text: &str) -> Option<Option<Duration>> {
     (!time.is_zero()).then_some(Some(time))
 }
 
-/// What a rank waits for.
+/// The reason of a wait: its description, and the missing ranks.
 #[derive(Debug)]
 pub(crate) struct Missing {
     /// In words.

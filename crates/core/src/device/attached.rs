@@ -1,4 +1,4 @@
-//! What a device requires of a thread that calls it, kept for several calls.
+//! The attachment of a thread to a device, kept for several calls.
 
 use std::fmt;
 use std::marker::PhantomData;

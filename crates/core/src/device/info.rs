@@ -65,11 +65,11 @@ pub struct DeviceInfo {
     /// that are threads and share such a device let no stream wait for a neighbour: `finish` on a stream blocks the host
     /// until all messages have arrived.
     pub shared_queues: bool,
-    /// What only some devices can do.
+    /// The optional abilities of the device.
     pub capabilities: Capabilities,
 }
 
-/// What only some devices can do; by default nothing. The flags of roles are for reports: they are `true` if
+/// The optional abilities of a device; by default none. The flags of roles are for reports: they are `true` if
 /// [`Device`](super::Device) hands the role out. Those of memory answer [`DeviceInfo::offers`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {

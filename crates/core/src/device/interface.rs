@@ -74,8 +74,9 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     // Threads
 
     /// Prepares the calling thread for several calls of this device, and of libraries that use it, such as MPI, until the
-    /// result is dropped (on CUDA, the device's context stays current). The methods of this trait also work without it, but
-    /// may be slower. Until then, other code in this thread leaves that state as it finds it. By default does nothing.
+    /// result is dropped (on CUDA, the device's context stays current). Until then, other code in this thread leaves
+    /// that state as it finds it. Without this call the methods of this trait work, too, but may be slower. By
+    /// default does nothing.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -88,8 +89,8 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// The stream in which callers work unless they name another one (on CUDA the legacy default stream).
     fn default_stream(&self) -> Self::Stream;
 
-    /// Whether `stream` is a default stream, in which code that knows nothing of the caller may work, too: a device may
-    /// have several, and several handles of one.
+    /// Whether `stream` is a default stream, in which code unrelated to the caller may work, too. A device may have
+    /// several default streams, and several handles of one.
     fn is_default(&self, stream: &Self::Stream) -> bool {
         stream.handle() == self.default_stream().handle()
     }
@@ -245,7 +246,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     ) -> Result<(), DeviceError>;
 
     /// Lays out a list of copies that is run many times. Its copies have no order among themselves, and no target
-    /// overlaps another target or a source. `reader` says who reads the targets next; it affects only the speed.
+    /// overlaps another target or a source. `reader` is the next reader of the targets; it affects only the speed.
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] for a list that the device cannot lay out; errors of the driver.
@@ -253,7 +254,7 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
 
     /// Runs a list of copies, as one launch if the device can. Block `k`, which ends of copies are
     /// [anchored](super::BoxCopy::anchored) to, begins at `bases[k]` in this run; `bases` is read before the call
-    /// returns. Runs that are still under way keep theirs. Neither blocks nor allocates.
+    /// returns. Runs that are still under way keep their own `bases`. Neither blocks nor allocates.
     ///
     /// # Safety
     /// See the trait, for every source and target of the list. `bases` has an entry for every block of the list.

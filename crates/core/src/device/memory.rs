@@ -31,7 +31,7 @@ impl Pointer {
         ptr::with_exposed_provenance_mut(self.0.addr())
     }
 
-    /// The address moved by `bytes`. It may lie anywhere, if it is not followed there.
+    /// The address moved by `bytes`. It may lie outside of any memory if nothing reads or writes there.
     #[must_use]
     pub fn offset(self, bytes: isize) -> Pointer {
         Pointer(self.0.wrapping_offset(bytes))

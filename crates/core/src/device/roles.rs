@@ -1,4 +1,4 @@
-//! What only some devices can do: a trait for each role, which [`Device`](super::Device) hands out.
+//! Optional abilities of devices: a trait for each role, which [`Device`](super::Device) hands out.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ pub trait Gates<S: Stream> {
     /// does nothing.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if that is impossible: then callers put no work behind gates that reads such
-    /// memory. Errors of the driver.
+    /// [`DeviceError::Unsupported`] if that is impossible: then callers put no work that reads such memory behind
+    /// gates. Errors of the driver.
     fn flush_remote_writes(&self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -96,7 +96,7 @@ pub trait StreamWords<S: Stream, C> {
 /// Memory that other processes of the node reach.
 pub trait MemoryExport<B> {
     /// Allocates device memory as [`Device::allocate`](super::Device::allocate) does, for data that other processes
-    /// will map: what they map then holds no other memory of this process. It may take whole pages, such as 2 MiB.
+    /// will map. The mapping holds no other memory of this process, so the size may be whole pages, such as 2 MiB.
     /// May block.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ pub trait StreamMessaging<S: Stream> {
     ) -> Result<Box<dyn StreamMessages<S>>, DeviceError>;
 }
 
-/// What a device hands out for a role, or the error of one that does not have it. `what` names the role.
+/// Returns the role that a device hands out, or the error of a device that does not have it. `what` names the role.
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`].

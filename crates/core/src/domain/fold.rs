@@ -18,7 +18,7 @@
 //! ORCA025, ORCA12), 5 and 6 for `Corner` (ORCA05, ORCA1). MOM folds about corners; so does POP, with velocities at
 //! corners.
 //!
-//! Some points within the grid are there twice: those of row b / 2, which lies on the fold line, if b is even; those of
+//! Some points within the grid appear twice: those of row b / 2, which lies on the fold line, if b is even; those of
 //! row m - 1 and of row m - 2, if b is 2m - 3. The one with the lower row is the owner, and in one row the one with the
 //! lower index along x, as in NEMO (but for the two U points beside the pivot n / 2 of `Cell`, of which NEMO keeps the
 //! eastern one). The other one is a *duplicate*, which exchanges fill as they fill halos. The pivots themselves belong

@@ -167,7 +167,7 @@ impl Grid {
     /// models have it. Halos beyond the fold hold the points of the other half of the last rows, turned by 180°: along
     /// both axes, indices run backwards, and the components of [vectors](crate::Field::with_vector) change their signs.
     ///
-    /// Points on the fold line are there twice in the grid. Domains contain both; one of the two is the owner, and
+    /// Points on the fold line appear twice in the grid. Domains contain both; one of the two is the owner, and
     /// exchanges fill the other one, its *duplicate*, as they fill halos. [`domain::fold`](crate::domain::fold) says
     /// which one, and gives the relations of indices. The grid is that of [`Points::Cells`]; [`at`](Grid::at) is that of
     /// other points.

@@ -42,7 +42,7 @@ impl Cuts {
         }
     }
 
-    /// The number of cuts below `index`: begins of parts, and the end of the axis.
+    /// The number of cuts below `index`. The cuts are the starts of the parts and the end of the axis.
     fn begun_below(&self, index: i64) -> usize {
         match self {
             // ⌊extent · part / parts⌋ < index if and only if extent · part < index · parts.

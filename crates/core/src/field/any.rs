@@ -136,7 +136,8 @@ impl<D: Device> AnyField<D> {
     /// handle to the same memory; binding two is refused.
     ///
     /// # Safety
-    /// The compiler takes the handles for different fields. Until all of them but one are dropped, and their exchanges:
+    /// The compiler takes the handles for different fields. Until all handles but one and all their exchanges are
+    /// dropped:
     /// - While a view of one handle lives, the cells are not written through another one, and no exchange of another one
     ///   is started. While a view for writing lives, the cells are not read through another one.
     /// - From the start of an exchange of one handle to its end, nothing else writes the owned cells or reads or writes
@@ -370,7 +371,7 @@ fn has_near_neighbours(pattern: &Pattern) -> bool {
     peers.any(|&peer| peer != comm.rank() && comm.is_near(peer))
 }
 
-/// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, at the begin of a
+/// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, a multiple of a
 /// cache line.
 fn in_one_piece(
     layouts: Vec<BlockLayout>,

@@ -1,10 +1,10 @@
-//! Arrays as programs describe them: what each axis is.
+//! Arrays as programs describe them: the role of each axis.
 
 use super::{BlockLayout, CellBlocks};
 use crate::domain::{IndexBox, MAX_AXES};
 use crate::pattern::Pattern;
 
-/// What an axis of an array is.
+/// The role of an axis of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AxisRole {
     /// That axis of the grid; 0 for the cells of an unstructured domain.
@@ -40,7 +40,7 @@ pub struct ArrayShape {
     pub extents: Vec<usize>,
     /// The distance in elements between neighbours along each axis, of either sign.
     pub strides: Vec<isize>,
-    /// What each axis is. By default the axes of the grid, or the cells, come first, in their order, then levels.
+    /// The role of each axis. By default the axes of the grid, or the cells, come first, in their order, then levels.
     pub roles: Option<Vec<AxisRole>>,
     /// On a grid, the index of the first owned cell in the array along each axis of the grid. By default the width of
     /// the halo; the extents must then fit exactly.
@@ -184,7 +184,7 @@ impl ArrayShape {
         made.map(|layout| (layout, expected)).map_err(|error| error.to_string())
     }
 
-    /// What each axis is.
+    /// The role of each axis.
     fn axes(&self, own: usize, unstructured: bool) -> Result<Vec<AxisRole>, String> {
         let found = self.extents.len();
         if let Some(origin) = &self.origin {

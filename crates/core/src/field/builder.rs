@@ -83,7 +83,7 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// The axes from the slowest to the fastest in memory; by default `[0, 1, 2]`, with the last axis fastest. Further
     /// axes have the numbers after those of the grid: `[2, 0, 1]` makes the levels of a grid of two axes slowest. Axis 0
     /// of an unstructured domain is the axis of the cells: `[1, 0]` makes the axis of the levels the slowest. If the
-    /// cells are [`blocked`](FieldBuilder::blocked), axis 0 is there twice, first for the blocks, then for the cells of
+    /// cells are [`blocked`](FieldBuilder::blocked), axis 0 appears twice, first for the blocks, then for the cells of
     /// a block: `[0, 1, 0]` by default, with levels.
     #[must_use]
     pub fn axis_order(mut self, order: impl AsRef<[usize]>) -> Self {

@@ -119,7 +119,8 @@ impl LayoutOptions {
         }
     }
 
-    /// The axes from the slowest to the fastest; of blocked cells, axis 0 is there twice.
+    /// The axes from the slowest to the fastest. For blocked cells, axis 0 appears twice: the block, then the cell in
+    /// it.
     fn axis_order(&self, axes: usize) -> Result<Vec<usize>, FieldError> {
         let twice = self.blocked.map(|_| 0);
         let order = self.order.clone().unwrap_or_else(|| (0..axes).chain(twice).collect());

@@ -109,7 +109,8 @@ impl LineExchange {
     /// ranks beside this one alone.
     ///
     /// # Errors
-    /// [`SparseError::NotInRound`] if none was begun. Others as for [`Round::wait`](crate::sparse::Round::wait).
+    /// [`SparseError::NotInRound`] if no round was begun. All other errors as for
+    /// [`Round::wait`](crate::sparse::Round::wait).
     pub fn end(&mut self) -> Result<Payloads, SparseError> {
         let mut came = Payloads::default();
         for (sender, payload) in self.exchange.end()? {

@@ -16,9 +16,9 @@ use crate::transport::{Reduction, TransportError};
 type Steps = Vec<BTreeMap<usize, Vec<Piece>>>;
 
 impl Pattern {
-    /// Collective: patterns that, one after the other, fill the same halos, each along one axis. `None` on all ranks if
-    /// the domains are not such a product, if halos have no edges, if only one axis has a halo, or if a rank does not
-    /// want them.
+    /// Collective: returns patterns that fill the same halos, one after the other, each along one axis. `None` on all
+    /// ranks if the domains are not such a product, if halos have no edges, if only one axis has a halo, or if a rank
+    /// does not want the patterns.
     pub(crate) fn axis_by_axis(&self, wanted: bool) -> Result<Option<Vec<Pattern>>, TransportError> {
         let comm = self.comm();
         let agreed = |here: bool| -> Result<bool, TransportError> {

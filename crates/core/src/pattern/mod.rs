@@ -116,7 +116,7 @@ pub enum PatternError {
 impl Pattern {
     /// Collective: derives the pattern of a structured grid from the domains of each rank.
     ///
-    /// `domains` are the boxes of cells that this rank owns: any number of them, also empty ones. The domains of all
+    /// `domains` are the boxes of cells that this rank owns: any number of them, even empty ones. The domains of all
     /// ranks together cover the grid, each cell once. Halo cells beyond a non-periodic end of the grid belong to no
     /// domain, and exchanges leave them untouched. Halos may be wider than the blocks of the neighbours, and than the
     /// grid. On a [cubed sphere](Grid::cubed_sphere), halos reach across the edges of the tiles; on a

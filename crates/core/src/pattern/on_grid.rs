@@ -54,7 +54,7 @@ impl GridPattern {
     /// Collective: makes the pattern. If there are more ranks than cells, some have a domain without cells.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on all ranks, if the grid of a rank cannot be. Others as for
+    /// [`PatternError::Refused`], with the same text on all ranks, if the grid of a rank is invalid. Others as for
     /// [`Pattern::structured`].
     pub fn build(self) -> Result<Pattern, PatternError> {
         let GridPattern { comm, grid, halo } = self;

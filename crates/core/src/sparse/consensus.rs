@@ -56,8 +56,9 @@ impl Consensus {
         if self.steps() > 0 { self.send_notice(transport, tag) } else { Ok(()) }
     }
 
-    /// Receives notices, and sends those whose turn has come. Gives up if one of the ranks `ended` is waited for: before
-    /// this rank has entered, any of them, since no rank completes a round that this one has not entered.
+    /// Receives notices, and sends those whose turn has come. Gives up if this rank waits for one of the ranks `ended`.
+    /// Before it has entered, it gives up for any of them, since no rank completes a round that this one has not
+    /// entered.
     pub(super) fn advance(
         &mut self,
         transport: &dyn Transport,
@@ -100,8 +101,8 @@ impl Consensus {
         Ok(())
     }
 
-    /// The ranks that this one waits for, in words: the notice of step `k` stands for 2^k ranks. If it is one rank, also
-    /// its number.
+    /// The ranks that this one waits for: their number if they are one rank, and words. The notice of step `k` stands
+    /// for 2^k ranks.
     pub(super) fn missing(&self) -> (Option<usize>, String) {
         let nearest = 1usize << self.step;
         let farthest = (2 * nearest - 1).min(self.size - 1);

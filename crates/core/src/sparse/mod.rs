@@ -180,7 +180,7 @@ impl SparseExchange {
     /// # Errors
     /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::NotAReceiver`] and, within
     /// [`SparseError::Transport`], [`TransportError::NoSuchRank`](crate::TransportError::NoSuchRank): no round is begun
-    /// then. Others as for [`begin`](SparseExchange::begin).
+    /// then. All other errors as for [`begin`](SparseExchange::begin).
     pub fn begin_with(
         &mut self,
         messages: impl IntoIterator<Item = (usize, Vec<u8>)>,
@@ -209,7 +209,8 @@ impl SparseExchange {
     /// messages that have come, in the order of [`Round::wait`].
     ///
     /// # Errors
-    /// [`SparseError::NotInRound`] if none was begun. Others as for [`Round::wait`]; the round has then ended.
+    /// [`SparseError::NotInRound`] if no round was begun. All other errors as for [`Round::wait`]; the round has then
+    /// ended.
     pub fn end(&mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
         if !self.begun {
             return Err(SparseError::NotInRound);

@@ -30,7 +30,7 @@ impl<'e> Round<'e> {
         Round { exchange, inserter, open: true }
     }
 
-    /// Sends a message, which may be empty, to any rank, also to this one. Does not block.
+    /// Sends a message, which may be empty, to any rank, including this one. Does not block.
     ///
     /// # Errors
     /// As for [`Inserter::send`].

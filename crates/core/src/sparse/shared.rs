@@ -230,7 +230,7 @@ impl Shared {
         }
     }
 
-    /// Locks, also after a panic: the state is never half changed.
+    /// Locks, even after a panic: the state is never half changed.
     fn lock(&self) -> MutexGuard<'_, SparseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -102,9 +102,9 @@ impl SparseState {
     /// Makes whatever progress can be made now; `true` once the round is complete.
     pub(super) fn advance(&mut self, transport: &dyn Transport) -> Result<bool, SparseError> {
         let tag = self.tags.messages(self.round);
-        // Asked before messages are taken: those that these ranks sent have come.
+        // Read before messages are received: all messages of these ranks have arrived.
         let ended = transport.ended_ranks();
-        // Asked before messages are taken: afterwards, more may have come that belong to the round.
+        // Read before messages are received: messages that arrive between the two may belong to the round.
         let was_over = matches!(&self.ending, Ending::Consensus(consensus) if consensus.is_over());
         // Received before anything is sent: a thread that may not call the transport gets its error here, and no
         // message is lost.

@@ -12,9 +12,9 @@
 //!   stream. The times come from events, or on synchronous devices from the host's clock. A copy straight from a
 //!   neighbour's field counts as unpacking;
 //! - **wire**: from the post of a message until the rank finds it complete, in a row for each neighbour and direction.
-//!   An incoming message counts from the time at which this rank has sent its own, since nothing waits for it before. A
-//!   field that is lent to a neighbour counts until it is returned; a message in shared memory is complete at once for
-//!   its sender;
+//!   An incoming message counts from the time when this rank has sent its own, since no work waits for it before
+//!   that. A field that is lent to a neighbour counts until it is returned; a message in shared memory is complete at
+//!   once for its sender;
 //! - **waiting**: as long as a call blocks the host, in the row of the host. On synchronous devices the host does the
 //!   copies of an exchange itself, also while it waits.
 //!

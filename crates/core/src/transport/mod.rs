@@ -263,7 +263,7 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Wakes `peer`, if it sleeps in [`relax`](Transport::relax), because a window's state has changed.
     fn notify(&self, _peer: usize) {}
 
-    /// Begins to send a message of any length, also 0, to any rank, also to this one. Does not block; the transport
+    /// Begins to send a message of any length, even 0, to any rank, including this one. Does not block; the transport
     /// owns the bytes from now on.
     ///
     /// # Errors
@@ -289,8 +289,8 @@ pub unsafe trait Transport: Debug + Send + Sync {
     fn discard_messages(&self, tag: u32);
 
     /// Waits a little: a rank without work calls it with `round` = 0, 1, 2, … Early rounds spin, later ones yield the
-    /// core or sleep, until what another rank does may end the wait, but only for some milliseconds: what devices do
-    /// wakes nobody.
+    /// core or sleep. A sleep ends when another rank does something that may end the wait, and after some milliseconds
+    /// at most, because devices wake no rank.
     ///
     /// # Errors
     /// [`TransportError::PeerFailed`] once it is known that another rank has failed.
@@ -302,9 +302,9 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The other ranks whose transport was dropped, in ascending order: they send and receive nothing more. What they
-    /// sent before can be received, so a caller that waits asks this before it looks at what has come. None if the
-    /// transport does not know.
+    /// The other ranks whose transport was dropped, in ascending order: they send and receive nothing more. Their
+    /// earlier messages can still be received, so a caller that waits calls this before it looks for messages. None
+    /// if the transport does not know.
     fn ended_ranks(&self) -> Vec<usize> {
         Vec::new()
     }

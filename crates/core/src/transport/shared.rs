@@ -19,7 +19,7 @@ pub struct SharedMemory {
 /// Memory allocated for the ranks of this node ([`Transport::share`](super::Transport::share)).
 #[derive(Debug)]
 pub struct Lease {
-    /// The memory in this process, which may use all of it, also the parts that it does not share.
+    /// The memory in this process, which may use all of it, even the parts that it does not share.
     pub memory: SharedMemory,
     /// The token by which peers map it ([`Transport::map`](super::Transport::map)) as long as `name` exists.
     pub token: Vec<u8>,

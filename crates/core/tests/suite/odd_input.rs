@@ -124,7 +124,7 @@ fn lent_fields_are_told_apart() {
     });
 }
 
-/// A rank learns at once that a neighbour has closed its channels, also without shared memory.
+/// A rank learns at once that a neighbour has closed its channels, even without shared memory.
 #[test]
 fn a_neighbour_that_has_gone_is_known_at_once_by_messages_as_well() {
     run_ranks(2, |comm| -> Result<(), Failure> {

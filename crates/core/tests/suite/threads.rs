@@ -148,7 +148,7 @@ fn finish_needs_no_call_of_a_neighbour_that_has_started() {
             for round in 0..40 {
                 prepare(exchange.fields_mut(), round).unwrap();
                 let pending = exchange.start().unwrap();
-                // In rounds 0, 4, 8 … rank 0 waits, in rounds 2, 6, 10 … rank 1; in the others, nobody.
+                // In rounds 0, 4, 8 … rank 0 waits, in rounds 2, 6, 10 … rank 1; in the others, no rank.
                 if round % 4 == 2 * comm.rank() {
                     hear();
                 }

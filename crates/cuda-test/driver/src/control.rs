@@ -116,7 +116,7 @@ pub extern "C" fn driver_allocate_in_pool(bytes: usize) -> usize {
 /// Reads device memory as a network adapter does, for a library that finds the device by the current context.
 ///
 /// # Safety
-/// `to` points to `bytes` bytes that nobody else uses.
+/// `to` points to `bytes` bytes that nothing else uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn driver_network_read(address: u64, to: *mut u8, bytes: usize) -> Status {
     let context = match state().in_context() {
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn driver_network_write(address: u64, from: *const u8, byt
     SUCCESS
 }
 
-/// Looks for a race of a network adapter with work in streams. What it does comes after all that the host has seen, and the
-/// host sees that it is done.
+/// Looks for a race of a network adapter with work in streams. The access comes after all that the host has seen, and
+/// the host sees its end.
 fn access_by_network(context: &Context, address: u64, bytes: usize, writes: bool) {
     let mut line = line_after(&host());
     let work = line.work(format!("a network adapter, {bytes} bytes"));

@@ -1,4 +1,4 @@
-//! What the work of a stream belongs to: a context, and an order.
+//! The context and the order of the work of a stream.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ pub(crate) struct Context {
     fault: AtomicU32,
     /// The contexts whose memory its kernels reach.
     peers: Mutex<Vec<usize>>,
-    /// What a network adapter has written and work in streams does not see yet.
+    /// The writes of a network adapter that work in streams does not see yet.
     unseen: Mutex<Vec<RemoteWrite>>,
 }
 

@@ -12,7 +12,7 @@
 //! - `state`: the objects that exist, and the recorded calls; `objects`: what handles stand for; `lane`: the context and
 //!   the order that work of a stream belongs to; `give`: work for streams, and captures; `left_out`: waits that are left
 //!   out.
-//! - `memory`: allocations; `work`: what streams do; `order`: what comes before what; `settings`: the variables below.
+//! - `memory`: allocations; `work`: the work of streams; `order`: the order of work; `settings`: the variables below.
 //! - [`control`]: the functions through which tests control the driver.
 //!
 //! | variable | default | meaning |

@@ -1,4 +1,4 @@
-//! What the driver holds by handles.
+//! The objects that the handles of the driver stand for.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What comes before what: clocks of streams and of the host. An access that nothing orders with another one is a fault.
+//! The order of work: clocks of streams and of the host. An access that nothing orders with another one is a fault.
 //!
 //! Threads of the host hand work to each other in ways that a driver cannot see. Therefore they count as one line, which
 //! follows all that any of them has waited for, and all that a stream has written into memory of the host.
@@ -20,12 +20,12 @@ fn lock_host() -> MutexGuard<'static, Clock> {
     HOST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the host has seen until now.
+/// The clock of the host: the works that it has seen until now.
 pub(crate) fn host() -> Clock {
     lock_host().clone()
 }
 
-/// Lets what the host does next follow the works of a clock.
+/// Lets the next work of the host follow the works of a clock.
 pub(crate) fn host_follows(clock: &Clock) {
     lock_host().join(clock);
 }

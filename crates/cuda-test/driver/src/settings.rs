@@ -4,12 +4,12 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What a caller of the driver may set.
+/// The settings of the driver.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) records: bool,
     pub(crate) devices: i32,
-    /// The device that has failed for ever.
+    /// The device that has failed permanently.
     pub(crate) broken: Option<i32>,
     pub(crate) version: i32,
     /// The version of the compiler, in the same form.
@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) without_wait: Option<String>,
 }
 
-/// What freeing memory waits for.
+/// The work that freeing memory waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freeing {
     /// All work of the device.
@@ -161,7 +161,7 @@ fn number<N: FromStr>(name: &str, default: N) -> N {
     }
 }
 
-/// What stands for the word that a variable holds; `None` if it is not set.
+/// The setting that the variable `name` holds as a word; `None` if the variable is not set.
 fn one_of<T: Copy>(name: &str, known: &[(&str, T)]) -> Option<T> {
     let text = std::env::var(name).ok()?;
     let found = known.iter().find(|(word, _)| *word == text);

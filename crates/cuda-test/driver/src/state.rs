@@ -29,7 +29,7 @@ pub(crate) struct State {
     /// The next handle.
     next: usize,
     pub(crate) failure: Option<Failure>,
-    /// What the call under way waits for before it returns.
+    /// The points that the call under way waits for before it returns.
     pub(crate) awaited: Vec<Arc<Point>>,
 }
 

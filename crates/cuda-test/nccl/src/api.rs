@@ -19,7 +19,7 @@ use crate::status::{INVALID_ARGUMENT, INVALID_USAGE, SUCCESS, Status, descriptio
 #[derive(Clone, Copy)]
 pub(crate) struct Id([u8; 128]);
 
-/// The begin of every version of `ncclConfig_t`.
+/// The first members of every version of `ncclConfig_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Config {
@@ -32,7 +32,7 @@ pub(crate) struct Config {
 /// `ncclInt8`.
 const BYTES: u32 = 0;
 
-/// What marks a configuration.
+/// The value of `magic` in a valid configuration.
 const MAGIC: u32 = 0xcafe_beef;
 
 /// Records a call among those of the driver.

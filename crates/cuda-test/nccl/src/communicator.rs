@@ -16,7 +16,7 @@ pub(crate) struct Communicator {
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
     pub(crate) context: usize,
-    /// What has become of the last call, which may go on.
+    /// The status of the last call, which may still be under way.
     state: AtomicU32,
     /// The first error of an exchange.
     fault: AtomicU32,

@@ -44,7 +44,7 @@ pub(crate) fn put(
     let exchange = Box::into_raw(Box::new(Exchange { communicator, number, messages, to_be_taken }));
     // SAFETY: the exchange lives until `serve` has returned something else than 1.
     unsafe { driver()?.serve(context, stream, serve, exchange.cast()) }.inspect_err(|_| {
-        // SAFETY: the stream has refused it, so it is nobody else's.
+        // SAFETY: the stream has refused the exchange, so it has no other owner.
         drop(unsafe { Box::from_raw(exchange) });
         own.end_exchange();
     })
@@ -89,7 +89,7 @@ impl Exchange {
             if place.is_null() { Err(CUDA_ERROR) } else { Ok(place) }
         };
         let communicator = &self.communicator;
-        // Asked first: what a rank has sent before it ends is in the inbox then.
+        // Read before the messages are looked for: if a peer has ended, all that it has sent is in the inbox.
         let peers: BTreeSet<usize> = self.messages.iter().map(|message| message.peer).collect();
         let is_lost = |peer: &usize| communicator.link(*peer).is_some_and(|link| link.inbox().is_closed);
         let lost: BTreeSet<usize> =

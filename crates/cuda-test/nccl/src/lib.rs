@@ -4,8 +4,8 @@
 //! Ranks are threads or processes of one machine. Communicators are non-blocking. As with NVIDIA's NCCL, a
 //! thread puts each group of messages into its stream some time after the call; groups of one communicator run one
 //! after the other; ranks connect in their first exchange, in which each waits for the other; a group ends when its
-//! messages have arrived at both ends; a communicator is freed when those of all ranks end. A rank that is missing is
-//! waited for. Ranks on one device are refused, and only they.
+//! messages have arrived at both ends; a communicator is freed when those of all ranks end. Other ranks wait for a
+//! missing rank. Ranks on one device are refused, and only they.
 //!
 //! Tests link it as `libnccl.so.2` where the loader looks first. It finds the driver as `libcuda.so.1`. Where that driver
 //! records calls, those of this library are among them (`ncclSend bytes=8 peer=1 stream=0x1010`).

@@ -27,7 +27,7 @@ pub(crate) struct Link {
     reader: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What has come from the other rank.
+/// The messages from the other rank, and its state.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pub(crate) messages: VecDeque<Vec<u8>>,
@@ -39,7 +39,7 @@ pub(crate) struct Inbox {
     pub(crate) is_closed: bool,
 }
 
-/// What ranks send each other.
+/// The kinds of packets that ranks send each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Message,

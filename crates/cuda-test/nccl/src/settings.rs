@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// What a caller of the library may set.
+/// The settings of the library.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) version: i32,

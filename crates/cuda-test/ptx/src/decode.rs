@@ -1,4 +1,4 @@
-//! What a statement does, as steps.
+//! The steps of a statement.
 
 use crate::builder::Builder;
 use crate::statement::{Statement, elements};

@@ -1,4 +1,4 @@
-//! What a step of a kernel does with the registers of a thread.
+//! The steps of kernels, which change the registers of a thread.
 
 use crate::memory::{Fault, Memory};
 use crate::value::{Integer, Number, Value};
@@ -16,7 +16,7 @@ pub(crate) struct Thread<'r> {
     pub(crate) memory: &'r mut dyn Memory,
 }
 
-/// What comes after a step.
+/// The step after a step.
 pub(crate) enum Next {
     Step,
     /// The step at this place.
@@ -35,7 +35,7 @@ pub(crate) struct Step {
     pub(crate) guard: Option<(u32, bool)>,
     pub(crate) target: u32,
     pub(crate) sources: [u32; 3],
-    /// What is added to an address, the size of an access, the place of a branch, or a place among bits.
+    /// The offset from an address, the size of an access, the place of a branch, or a place among bits.
     pub(crate) number: i64,
     /// The line in the text of the module.
     pub(crate) line: u32,

@@ -95,7 +95,7 @@ struct Cell {
     readers: Readers,
 }
 
-/// What an access of a work makes of a cell.
+/// The change of a cell by an access of a work.
 #[derive(Clone, Copy, Default)]
 struct Change {
     work: u32,

@@ -20,7 +20,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether another work has ended before this one begins, or is this one.
+    /// Whether the work `other` has ended before this one begins, or is this one.
     pub(crate) fn follows(&self, other: u32) -> bool {
         other == self.number
             || self.works.made.item(other).is_none_or(|it| self.clock.covers(it.line, it.tick))
@@ -50,7 +50,7 @@ pub(crate) struct Works {
     numbers: Mutex<HashMap<Arc<[u32]>, u32>>,
 }
 
-/// A work as those after it see it.
+/// The facts of a work that later works need.
 struct Made {
     line: u32,
     tick: u32,
@@ -78,7 +78,8 @@ impl Works {
         }
     }
 
-    /// Readers and one more, less those that it follows: a work that follows this one follows them too.
+    /// The readers and `work`, without the readers that `work` follows: a later work that follows `work` follows
+    /// those, too.
     pub(crate) fn with_reader(&self, readers: Readers, work: &Work) -> Readers {
         let mut others =
             self.members(&readers).iter().copied().filter(|&other| !work.follows(other)).peekable();

@@ -30,7 +30,7 @@ pub(crate) enum Place {
     Own(DeviceId),
 }
 
-/// What keeps the memory of an array alive.
+/// The object that keeps the memory of an array alive.
 #[derive(Debug)]
 pub(crate) enum Keep {
     /// A tensor of DLPack, deleted when it is dropped.

@@ -14,7 +14,7 @@ use super::described::{Described, Keep, Place};
 use crate::arguments::type_name;
 use crate::error::OrRaise;
 
-/// The begin of `DLPackExchangeAPI`, version 1: the functions that are called here.
+/// The first members of `DLPackExchangeAPI`, version 1, up to the functions that are called here.
 /// <https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h>
 #[repr(C)]
 struct ExchangeApi {

@@ -15,7 +15,7 @@ use super::meaning::meaning_of_array;
 use super::numpy;
 use super::package::is_jax;
 
-/// What an array must be like to be passed to a plan.
+/// The properties that an array needs to be passed to a plan.
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) element: ElementType,
@@ -28,7 +28,8 @@ pub(crate) struct Expected {
     known: OnceLock<Known>,
 }
 
-/// What an array is likely to have again. Both are kept, so that nothing else gets their addresses.
+/// The objects that an array of a later call probably has, too. Both are kept, so that no other object gets their
+/// addresses.
 #[derive(Debug)]
 struct Known {
     dtype: Py<PyAny>,

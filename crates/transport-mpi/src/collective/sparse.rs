@@ -1,4 +1,4 @@
-//! The sparse exchange: messages to receivers that do not know who sends.
+//! The sparse exchange: messages to receivers that do not know their senders.
 //!
 //! Each rank sends its messages in a mode that shows when the receiver has begun to receive each of them, and receives
 //! messages of any rank. When all its messages are received, it enters a barrier, and goes on receiving until the

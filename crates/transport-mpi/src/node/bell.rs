@@ -21,7 +21,7 @@ struct Bell {
 
 /// The states of the word.
 const AWAKE: u32 = 0;
-/// The rank sleeps, or polls for the last time before it does. A call that finds this resets it.
+/// The rank sleeps, or polls for the last time before it sleeps. A call that finds this state sets the other one.
 const ASLEEP: u32 = 1;
 
 impl Bells {

@@ -53,8 +53,8 @@ fn pages() -> MutexGuard<'static, BTreeMap<usize, usize>> {
 /// Has the functions below called at each fork. If the system has no memory for that, children share the pages.
 fn register() {
     static ONCE: Once = Once::new();
-    // SAFETY: the functions have the right type, and exist as long as the code of this crate does. In the child, where one
-    // thread runs, the list is whole, as this thread holds its lock.
+    // SAFETY: the functions have the right type, and exist as long as the code of this crate does. One thread runs in
+    // the child, and it holds the lock of the list, so the list is complete there.
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child));
     });

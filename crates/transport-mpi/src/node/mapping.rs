@@ -44,7 +44,7 @@ impl Mapping {
     fn anonymous(bytes: usize, protection: i32, further: i32) -> io::Result<Mapping> {
         let bytes = whole_pages(bytes.max(1)).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANON | further;
-        // SAFETY: the system chooses new addresses, which nobody uses.
+        // SAFETY: the system chooses addresses that are not in use.
         let begin = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if begin == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -64,7 +64,7 @@ impl Mapping {
         // SAFETY: the range is within the mapping.
         let begin = unsafe { self.begin.add(range.start) };
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-        // SAFETY: the range belongs to this mapping, and nobody uses it yet: the mapping is owned here.
+        // SAFETY: the range belongs to this mapping, which is owned here and has no other user yet.
         let mapped = unsafe {
             libc::mmap(begin.as_ptr().cast(), range.len(), protection, flags, file.as_raw_fd(), offset)
         };

@@ -19,15 +19,16 @@ const MOST_RANKS: usize = 64 * MASK_WORDS;
 
 /// The ranks of this node.
 pub(crate) struct Node {
-    /// The other ranks that have mapped memory of this one, and whose memory this one has mapped.
+    /// The other ranks with which this one shares memory: each of both has mapped memory of the other.
     pub(crate) near: Vec<usize>,
     /// The same for the transport's information, with the reason for the others.
     pub(crate) reach: Reach,
-    /// Those by which the near ranks and this one wake each other; `None` if there are no near ranks.
+    /// The bells by which the near ranks and this one wake each other; `None` if there are no near ranks.
     pub(crate) bells: Option<Bells>,
 }
 
-/// What a rank tells the others of its node before they try: its number, its processes' namespace and its memory.
+/// The message of a rank to the others of its node before they try to map its memory: its number, the namespace of its
+/// process and its memory.
 #[derive(Clone, Copy)]
 struct Offer {
     rank: usize,
@@ -37,7 +38,7 @@ struct Offer {
     token: Option<Token>,
 }
 
-/// What a rank has found.
+/// The result of a rank's attempts to map memory.
 struct Tried {
     /// Memory of other ranks, by their places among the ranks of the node.
     mapped: Vec<(usize, SharedMemory)>,

@@ -24,14 +24,15 @@ use super::mapping::{Mapping, page_bytes, whole_pages};
 
 /// The number of words at the beginning of a file's first page: a number that distinguishes this file from one with the
 /// same token on another machine, the size of the memory in bytes, and the number of shared parts. Two words for each
-/// part follow: its begin and its end. The pages of the parts are the rest of the file, one part after the other.
+/// part follow: its start and its end. The pages of the parts are the rest of the file, one part after the other.
 const HEAD_WORDS: usize = 3;
 const WORD: usize = size_of::<u64>();
 
 /// Of the files that a process may open, at most one in this number is for shared memory.
 const SHARE_OF_FILES: u64 = 4;
 
-/// The address of a file for peers: its number, the process that made it, its descriptor there, and its inode.
+/// The address of a file for peers: its number, the process that made it, its descriptor in that process, and its
+/// inode.
 pub(crate) type Token = [u64; 4];
 
 /// The number of files that are open so that peers can open them.
@@ -215,7 +216,7 @@ fn create() -> io::Result<File> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new, and nobody else has it.
+    // SAFETY: the descriptor is new, and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 

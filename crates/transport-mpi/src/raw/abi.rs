@@ -20,7 +20,7 @@ pub(crate) enum Abi {
     Standard,
 }
 
-/// What version texts of libraries with the ABI of MPICH contain.
+/// Names that version texts of libraries with the ABI of MPICH contain.
 const DERIVED_FROM_MPICH: [&str; 3] = ["MPICH", "MVAPICH", "Intel(R) MPI"];
 
 /// The length of a buffer for texts of any library (`MPI_MAX_ERROR_STRING`, `MPI_MAX_LIBRARY_VERSION_STRING`).
@@ -63,7 +63,10 @@ pub(super) struct Constants {
 pub(crate) struct Status([c_int; 8]);
 
 impl Abi {
-    /// The ABI of a library with this version text; otherwise a text that says what it is not.
+    /// The ABI of a library with this version text.
+    ///
+    /// # Errors
+    /// The reason for which the library is not supported, as text.
     pub(super) fn of(library: &Library, version: &str) -> Result<Abi, String> {
         type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
         // SAFETY: the standard declares the function with this type.

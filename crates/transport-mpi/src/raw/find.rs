@@ -69,7 +69,7 @@ pub(super) fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Mpi, Str
     Err(nothing_found(launcher.map(|(name, _)| name), &families, &unusable))
 }
 
-/// The library that runs, of those that this process has loaded.
+/// The library that is initialised, among those that this process has loaded.
 pub(super) fn running() -> Option<Mpi> {
     best(loaded(&mut Vec::new())).filter(|mpi| mpi.state() == MpiState::Running)
 }
@@ -79,7 +79,7 @@ pub(super) fn running() -> Option<Mpi> {
 pub(super) fn publish(mpi: &Mpi) {
     // SAFETY: the library is loaded already.
     let library = unsafe { Library::open(Some(&mpi.file), RTLD_LAZY | RTLD_GLOBAL | libc::RTLD_NOLOAD) };
-    // Without its file, it is part of the program, which needs nothing.
+    // If there is no such file, the library is part of the program, and nothing is to be done.
     std::mem::forget(library);
 }
 

@@ -23,7 +23,7 @@ pub(super) fn loaded_files() -> Vec<String> {
 /// The reason for which the loader cannot load the library `name`; `None` if there is no such file.
 pub(super) fn refusal(name: &str, error: &libloading::Error) -> Option<String> {
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    // For a library that it needs, the message begins with the name of that one.
+    // If a library that `name` needs is missing, the message begins with the name of the missing one.
     let missing = text.starts_with(name) && text.ends_with("No such file or directory");
     (!missing).then(|| said(name, &text))
 }

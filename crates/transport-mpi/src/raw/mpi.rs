@@ -35,7 +35,7 @@ pub(super) enum Origin {
     Searched(Vec<String>),
 }
 
-/// What to do if a program that contains its MPI does not show all functions of that.
+/// The advice if a program contains its MPI and does not show all functions of the MPI.
 pub(super) const LINK: &str = "link the program with the shared library of MPI, or with `-rdynamic -Wl,--whole-archive`, \
                                the static library of MPI and `-Wl,--no-whole-archive`, which make all its functions visible";
 
@@ -60,7 +60,7 @@ impl Mpi {
         Ok(Mpi { functions, constants, abi, file, version, origin: Origin::Program, library })
     }
 
-    /// The same library, which has come into the process in this way.
+    /// The same library with this origin.
     pub(super) fn with_origin(self, origin: Origin) -> Mpi {
         Mpi { origin, ..self }
     }

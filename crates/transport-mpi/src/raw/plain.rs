@@ -127,7 +127,8 @@ impl PersistentMessages {
     /// Adds a message.
     ///
     /// # Safety
-    /// From each start to the end of the wait, the memory is valid; nobody writes it, and of a receive nobody reads it.
+    /// From each start to the end of the wait, the memory is valid, and the program does not write it; nor does it read
+    /// the memory of a receive.
     ///
     /// # Errors
     /// [`TransportError::Layer`] if the message is too long for one call, or if the call fails.

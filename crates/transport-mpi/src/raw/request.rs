@@ -17,8 +17,8 @@ use crate::error::failed;
 ///
 /// # Safety of the functions that make one
 /// The communicator is valid. From the call on, or for a persistent request from each [`Request::start`] on, until the
-/// request is complete, the memory is valid; nobody writes memory that MPI reads, and nobody uses memory that MPI
-/// writes. A persistent request is complete before its memory is freed.
+/// request is complete, the memory is valid; nothing else writes memory that MPI reads, or uses memory that MPI writes.
+/// A persistent request is complete before its memory is freed.
 #[derive(Debug)]
 pub(crate) struct Request(Handle);
 
@@ -139,7 +139,7 @@ impl Request {
         })
     }
 
-    /// Collective: begins to reduce values of all ranks into `to`. The largest and the smallest are found as of signed
+    /// Collective: begins to reduce values of all ranks into `to`. The largest and the smallest are those of signed
     /// integers.
     ///
     /// # Safety

@@ -8,7 +8,7 @@ use crate::raw::{Permit, Progress, Request};
 /// The owner of memory that a request uses.
 pub(crate) type MemoryOwner = Arc<dyn Any + Send + Sync>;
 
-/// A request that nobody waits for any more.
+/// A request that no caller waits for any more.
 pub(crate) struct AbandonedRequest {
     pub(crate) request: Request,
     pub(crate) persistent: bool,
@@ -42,7 +42,7 @@ impl AbandonedRequests {
     pub(crate) fn leak(&mut self, permit: &Permit) {
         for mut abandoned in self.0.drain(..) {
             if abandoned.persistent {
-                // It goes on without its handle; after an error there is nothing to do.
+                // The request goes on without its handle. If that fails, nothing can be done.
                 let _ = abandoned.request.free(permit);
             }
             std::mem::forget(abandoned.owner);
@@ -57,7 +57,7 @@ impl AbandonedRequest {
             // If it cannot be cancelled, it goes on.
             let _ = self.request.cancel(permit);
         }
-        // An error ends a request too, and nobody needs to know.
+        // An error ends a request, too. It is dropped: no caller waits for this request.
         if matches!(self.request.test(permit), Ok(Progress::Pending)) {
             return false;
         }

@@ -198,7 +198,7 @@ impl Part {
     ) -> Result<Part, TransportError> {
         let (pointer, bytes) = (memory.pointer.as_ptr(), memory.bytes);
         // SAFETY: the memory is valid until the channel is closed, when the request is abandoned together with the
-        // owner of the memory; each `post` promises that nobody else touches the memory meanwhile.
+        // owner of the memory; each `post` promises that nothing else touches the memory meanwhile.
         let request = unsafe {
             match direction {
                 Direction::Send => {

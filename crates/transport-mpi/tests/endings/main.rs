@@ -67,7 +67,7 @@ fn finalize_first(session: MpiSession) -> Outcome {
     // SAFETY: no exchange exists.
     let transport = Arc::clone(unsafe { comm.raw_transport() });
     let peer = (comm.rank() + 1) % comm.size();
-    // SAFETY: nobody uses the memory, which outlives the channels.
+    // SAFETY: nothing else uses the memory, which outlives the channels.
     let (receive, unanswered) = unsafe {
         let receive = transport.open(Direction::Receive, peer, 1, range)?;
         let unanswered = transport.open(Direction::Send, peer, 2, range)?;

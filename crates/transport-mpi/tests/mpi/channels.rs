@@ -30,7 +30,7 @@ impl Memory {
     /// # Safety
     /// No message is under way.
     unsafe fn holds(&self, value: u8) -> bool {
-        // SAFETY: the memory has this length, and by the contract nobody else uses it.
+        // SAFETY: the memory has this length, and by the contract nothing else uses it.
         let bytes = unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.bytes) };
         bytes.iter().all(|byte| *byte == value)
     }

@@ -21,10 +21,10 @@ type RingExchange = Exchange<Field<f64, CudaDevice>>;
 /// The cells of each rank, in a ring.
 const CELLS: usize = 100;
 
-/// The kinds of handles; a process that has one can map memory with those before it, too.
+/// The kinds of handles. A process that has one kind can map memory by the kinds before it, too.
 const KINDS: [&str; 3] = ["ipc", "fd", "fabric"];
 
-/// What the handles of all ranks lead to.
+/// The ways that follow from the handles of all ranks.
 struct Expected {
     /// Whether this rank copies from the field of a neighbour, if receivers copy.
     reads: bool,

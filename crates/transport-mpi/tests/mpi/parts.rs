@@ -136,7 +136,7 @@ fn spoilt_heads(comm: &Communicator) -> Outcome {
     let peer = (comm.rank() + 1) % comm.size();
     let page = 65536;
     let (bytes, parts) = (20 * page, [2 * page..3 * page, 7 * page..8 * page]);
-    // The words of the head: a number, the size in bytes, the number of parts, and the begin and the end of each.
+    // The words of the head: a number, the size in bytes, the number of parts, and the start and the end of each.
     let words =
         |list: &[usize]| list.iter().flat_map(|word| (*word as u64).to_ne_bytes()).collect::<Vec<u8>>();
     let [a, b] = parts.clone();

@@ -103,8 +103,8 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     let layout = owned(false)?.layout(0)?.clone();
     let mut memory = vec![0.0; CELLS as usize + 2];
     let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout.clone())];
-    // SAFETY: the memory is long enough, initialised and aligned, and its owner lives as long as the field; nobody else
-    // uses it.
+    // SAFETY: the memory is long enough, initialised and aligned, and its owner lives as long as the field; nothing
+    // else uses it.
     let raw = unsafe { Field::from_raw(&device, blocks, true, Box::new(memory)) };
     assert_found(travel(raw, DataPath::Direct)?, shared, Some(Obstacle::SenderMemory));
 
@@ -150,8 +150,8 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-/// A field without levels: nobody is waited for after its start, though there is nothing to copy. Every other rank starts
-/// before its neighbours, and calls nothing more before they have finished.
+/// A field without levels: no rank waits for a neighbour that has started, though there is nothing to copy. Every
+/// other rank starts before its neighbours, and calls nothing more before they have finished.
 pub(crate) fn nothing_to_copy(comm: &Communicator, outside: &Communicator) -> Outcome {
     let grid = Grid::new([CELLS as usize * comm.size()])?.periodic([true])?;
     let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("every rank has a part")?;

@@ -291,7 +291,7 @@ pub fn reflections(
     line: usize,
 ) -> impl Iterator<Item = Reflection> {
     let along_row = line < ny;
-    // Both ends of the line: its begin, the direction from there, and its wall.
+    // For both ends of the line: its first point, the direction from there, and its wall.
     let (first, last, step, near, far) = if along_row {
         let first = (line + MARGIN) * pitch;
         (first, first + nx + 2 * MARGIN - 1, 1, walls.west, walls.east)

@@ -228,7 +228,7 @@ impl<D: Device> Solver<D> {
         Ok(dt)
     }
 
-    /// Collective: the smallest depth of any cell at the begin of all steps so far and now, metres.
+    /// Collective: the smallest depth of any cell at the beginning of all steps so far and now, metres.
     ///
     /// # Errors
     /// Any error of the library, and [`TimeStepError`].

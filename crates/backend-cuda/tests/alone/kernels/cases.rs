@@ -38,7 +38,7 @@ pub(crate) struct Side {
     pub(crate) bytes: usize,
     /// The offset of the first element, or of that in row 0.
     begin: usize,
-    /// The distance from the begin of its block, if it is anchored.
+    /// The distance from the start of its block, if it is anchored.
     inset: isize,
 }
 
@@ -71,7 +71,7 @@ impl Case {
         if has_rows {
             extents.insert(0, held);
         }
-        // The bytes that everything begins at multiples of.
+        // Everything begins at a multiple of this number of bytes.
         let unit = [1, 2, 4, 8, 16][random.random_range(0..5)];
         let [source, target] =
             [false, true].map(|is_target| lay_out(random, element_bytes, &extents, unit, is_target));
@@ -112,7 +112,7 @@ impl Case {
         [&self.source, &self.target]
     }
 
-    /// The copy between memory at these addresses. If it is anchored, adds the begins of its two blocks to `bases`.
+    /// The copy between memory at these addresses. If it is anchored, adds the addresses of its two blocks to `bases`.
     pub(crate) fn item(&self, addresses: [u64; 2], bases: &mut Vec<Pointer>) -> CopyItem {
         let mut anchors = [None; 2];
         let ends: Vec<Pointer> = (0..2)

@@ -393,7 +393,7 @@ fn memory_that_is_too_large_is_an_error_value() {
     });
 }
 
-/// Memory of `cuMemCreate` is reached by those devices that are given access, whether it is there before or after.
+/// The devices that are given access reach memory of `cuMemCreate`, whether it is allocated before that or after.
 #[test]
 fn a_device_that_reaches_another_one_reaches_its_exportable_memory() {
     let name = "shared::a_device_that_reaches_another_one_reaches_its_exportable_memory";
@@ -498,12 +498,12 @@ fn exports() -> bool {
     fill(&device, buffer.pointer(), 9, bytes);
     let token: Vec<String> = device.export(&buffer).unwrap().iter().map(u8::to_string).collect();
     println!("token {}", token.join(" "));
-    // Until the test ends, should it fail.
+    // Waits until the test has ended, even if it fails.
     std::io::stdin().lines().for_each(drop);
     true
 }
 
-/// What a process has mapped stays when its owner is killed. What it has not mapped by then is an error at once.
+/// If the owner of memory is killed, existing mappings of the memory stay, and mapping it is an error at once.
 fn a_killed_owner(name: &str) {
     if exports() {
         return;
@@ -538,7 +538,7 @@ fn memory_with_a_fabric_handle_outlives_a_killed_owner() {
     });
 }
 
-/// A process that asks for nothing, or for what is not offered, keeps no other one from its memory.
+/// A process that connects without a request, or requests memory that is not offered, holds back no other process.
 #[test]
 fn idle_and_wrong_requests_end() {
     let name = "shared::idle_and_wrong_requests_end";

@@ -23,7 +23,7 @@ pub(super) struct RowCopies<T> {
 /// The number of rows by which cache lines are prefetched in a sweep over two boxes.
 const ROWS_AHEAD: isize = 32;
 
-/// The begin of a box, and its strides in elements.
+/// The first element of a box, and the strides in elements.
 pub(super) struct StridedBox<T> {
     begin: *mut T,
     strides: Vec<isize>,

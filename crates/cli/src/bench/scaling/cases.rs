@@ -14,10 +14,10 @@ use super::simulation::simulate;
 use super::transport::Log;
 use crate::command::failure::Failure;
 
-/// What each rank has set up, and its messages.
+/// The set-up of each rank, and its messages.
 pub(super) type Ranks = Vec<(SetUp, Log)>;
 
-/// What one rank has set up.
+/// The set-up of one rank.
 #[derive(Debug)]
 pub(super) struct SetUp {
     /// Ranks from which it gets cells.

@@ -42,7 +42,7 @@ pub(crate) struct Performance {
     path: String,
 }
 
-/// What a run has measured.
+/// The measurements of a run.
 pub(crate) struct Effort {
     /// Values that one step computes.
     pub(crate) cells: usize,

@@ -1,5 +1,5 @@
-//! The folder of the cache on disk. All calls are relative to the open folder that was checked, so that nobody can
-//! replace it between the check and the use.
+//! The folder of the cache on disk. All calls are relative to the open folder that was checked, so that no other
+//! process can replace it between the check and the use.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ const OF_OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 /// The mode of a file.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// The begin of the names of unfinished files.
+/// The prefix of the names of unfinished files.
 const WRITING: &str = ".writing-";
 /// After this time, the writer of an unfinished file counts as killed.
 const ABANDONED: Duration = Duration::from_secs(3600);

@@ -126,7 +126,7 @@ impl BoxCopy {
         self.sign_change
     }
 
-    /// The same copy between blocks of memory: the address of an end with a block is the number of bytes from the begin
+    /// The same copy between blocks of memory: the address of an end with a block is the number of bytes from the start
     /// of that block, which may be negative.
     #[must_use]
     pub fn anchored(mut self, anchors: Anchors) -> BoxCopy {
@@ -150,12 +150,12 @@ impl BoxCopy {
         (end(self.source, self.anchors.source), end(self.target, self.anchors.target))
     }
 
-    /// The address of the first element of the source; with a block, in bytes from its begin.
+    /// The address of the first element of the source; with a block, in bytes from the start of the block.
     pub fn source(&self) -> Pointer {
         self.source
     }
 
-    /// The address of the first element of the target; with a block, in bytes from its begin.
+    /// The address of the first element of the target; with a block, in bytes from the start of the block.
     pub fn target(&self) -> Pointer {
         self.target
     }
@@ -252,7 +252,7 @@ fn fits_memory(element_bytes: usize, axes: &[CopyAxis]) -> bool {
     bytes <= most && reach(|axis| axis.source_stride) <= most && reach(|axis| axis.target_stride) <= most
 }
 
-/// The begin of part `piece`, if `whole` is cut into `pieces` parts of nearly equal size.
+/// The start of part `piece`, if `whole` is cut into `pieces` parts of nearly equal size.
 pub(super) fn part_begin(whole: usize, piece: usize, pieces: usize) -> usize {
     (whole as u128 * piece as u128 / pieces as u128) as usize
 }

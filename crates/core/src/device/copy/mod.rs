@@ -9,7 +9,7 @@ pub use box_copy::{Anchors, BoxCopy, CopyAxis, MAX_COPY_AXES};
 pub use indexed_copy::{CopyRows, IndexedCopy};
 pub use sign_change::SignChange;
 
-/// Who reads next what a list of copies writes: a hint for the device.
+/// The next reader of the targets of a list of copies: a hint for the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NextReader {
     /// Later work of the same device and thread.

@@ -6,7 +6,7 @@
 /// Numbers have the byte order of the machine and any alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignChange {
-    /// Flips the highest bit of each 16-bit float, also of zeros, infinities and NaNs.
+    /// Flips the highest bit of each 16-bit float, even of zeros, infinities and NaNs.
     Float16,
     /// The same for 32-bit floats. A complex number of 64 bits is two of them.
     Float32,

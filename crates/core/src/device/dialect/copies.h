@@ -21,7 +21,7 @@ typedef struct {
 } ALIGNED(16) CopyAxis;
 
 typedef struct {
-    u64 source, target;           // the addresses of the first word; with a block, in bytes from its begin
+    u64 source, target;           // the addresses of the first word; with a block, in bytes from its start
     u64 source_rows, target_rows; // the addresses of lists of u32 with the indices of rows, or 0
     i64 source_row_stride, target_row_stride; // bytes from row 0 to row 1, if there is a list
     CopyAxis axes[COPY_AXES];
@@ -34,7 +34,7 @@ typedef struct {
     u32 source_block, target_block; // the numbers of blocks of memory, from 1, or 0 for fixed addresses
 } ALIGNED(16) CopyEntry;
 
-// The begins of the blocks in this run.
+// The addresses of the blocks in this run.
 typedef struct {
     u64 at[1 + COPY_BLOCKS]; // the first is 0, for fixed addresses
     u64 alignment;           // in bytes, of all of them: a power of two, at most 16

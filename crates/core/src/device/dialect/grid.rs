@@ -162,8 +162,8 @@ impl Grid {
     }
 }
 
-/// `row` in up to three copies, if that makes most words wider: what lies before the first address on both sides that is
-/// aligned to a wide word, wide words, and what is left.
+/// `row` in up to three copies, if that makes most words wider: the bytes before the first address that is aligned to a
+/// wide word on both sides, the wide words, and the rest.
 fn aligned_runs(row: &BoxCopy, rows: Option<CopyAxis>) -> Vec<BoxCopy> {
     let (source, target, run) = (row.source().as_ptr().addr(), row.target().as_ptr().addr(), row.run_bytes());
     let strides = strides(row, rows);

@@ -18,11 +18,11 @@ pub const COPY_BLOCKS: usize = 64;
 /// The size in bytes of a tile of `copy_words`: four words of 16 bytes for each thread, which it copies at once.
 pub const COPY_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
-/// The begins of the blocks of a table in one run, which its kernels take as a parameter.
+/// The addresses of the blocks of a table in one run, which its kernels take as a parameter.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 pub struct CopyBases {
-    /// That of fixed addresses: 0. In the source, this is the first of the begins.
+    /// The base of fixed addresses: 0. In the C source, this is element 0 of `at`.
     fixed: u64,
     at: [u64; COPY_BLOCKS],
     alignment: u64,
@@ -44,7 +44,7 @@ pub struct CopyTile {
 /// Two kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and
 /// copies them line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile.
 /// Their arguments are the address of the entries, the address of the tiles, the number of tiles, for `copy_lines` the
-/// number of threads, and the begins of the blocks.
+/// number of threads, and the addresses of the blocks.
 #[derive(Debug)]
 pub struct CopyTable {
     entries: Vec<CopyEntry>,
@@ -58,7 +58,7 @@ pub struct CopyTable {
 }
 
 impl CopyBases {
-    /// The begins of `blocks`, of which block `k` begins at `bases[k]`.
+    /// The addresses of `blocks`: block `k` begins at `bases[k]`.
     pub fn new(blocks: &[u32], bases: &[Pointer]) -> CopyBases {
         let mut made = CopyBases { fixed: 0, at: [0; COPY_BLOCKS], alignment: 16, stop: 0 };
         let mut bits = made.alignment;

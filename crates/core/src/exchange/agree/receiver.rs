@@ -91,7 +91,7 @@ impl PartFields {
         ways.collect()
     }
 
-    /// Why each field takes no quicker way than that which was chosen.
+    /// Why each field takes no quicker way than the chosen one.
     fn obstacles(
         &self,
         path: DataPath,

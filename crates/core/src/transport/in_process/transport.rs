@@ -153,7 +153,7 @@ unsafe impl Transport for InProcess {
 
     unsafe fn post(&self, channel: Channel) -> Result<(), TransportError> {
         self.with(channel, |open| {
-            // SAFETY: the caller's promise for this end; the other end's poster made the same one.
+            // SAFETY: the caller's promise for this end; the poster of the other end made the same promise.
             let moved = open.judge(unsafe { open.pipe.post(open.direction) })?;
             if moved {
                 self.world.wake(open.peer);
@@ -164,7 +164,7 @@ unsafe impl Transport for InProcess {
 
     fn test(&self, channel: Channel) -> Result<bool, TransportError> {
         self.with(channel, |open| {
-            // Asked first: afterwards, the peer may post its end and end.
+            // Read before the test: between the two, the peer may post its end of the channel and then end as a rank.
             let ended = self.world.has_ended(open.peer);
             match open.pipe.test(open.direction) {
                 Outcome::Waiting | Outcome::Closed if ended => {

@@ -17,11 +17,11 @@ use crate::transport::{Direction, TransportError, Window};
 /// The rounds of a wait in which a rank with a core of its own spins, and the later ones in which it yields its core. A
 /// round takes about 0.1 µs, with the polling in it.
 const OWN_CORE: (u32, u32) = (200, 400);
-/// The same for ranks that share cores. One that spins delays the others; beside another program, each yield may last as
-/// long as that program's turn, so it soon sleeps.
+/// The same for ranks that share cores. A rank that spins delays the others; beside another program, each yield may
+/// last as long as that program's turn, so the rank soon sleeps.
 const SHARED_CORE: (u32, u32) = (1, 24);
-/// The time for which a rank with a core of its own then sleeps in each round, unless another rank wakes it; what devices
-/// do wakes nobody. With more ranks for each core, longer: polling costs a core a tenth of its time at most.
+/// The time for which a rank with a core of its own then sleeps in each round, unless another rank wakes it; devices
+/// wake no rank. If several ranks share a core, the time is longer: polling takes at most a tenth of a core's time.
 const NAP: Duration = Duration::from_micros(50);
 
 /// The key of channels and windows of two ranks: sender, receiver and tag.
@@ -50,7 +50,7 @@ pub(crate) struct World {
 /// Wakes a rank that sleeps.
 #[derive(Debug, Default)]
 struct Wakeup {
-    /// Whether the rank sleeps, or polls for the last time before it does. A call that finds it set resets it.
+    /// Whether the rank sleeps, or polls for the last time before it sleeps. A call that finds the flag set resets it.
     asleep: AtomicBool,
     lock: Mutex<()>,
     woken: Condvar,
@@ -89,7 +89,7 @@ impl World {
         self.failed.get()
     }
 
-    /// Marks a rank as ended and wakes all ranks. It has sent all that it sends.
+    /// Marks a rank as ended and wakes all ranks. The rank sends nothing after this.
     pub(super) fn end(&self, rank: usize) {
         self.ended[rank].store(true, Ordering::SeqCst);
         self.ended_count.fetch_add(1, Ordering::SeqCst);

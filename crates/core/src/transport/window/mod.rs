@@ -81,7 +81,7 @@ pub(crate) enum WindowState {
     Claimed,
 }
 
-/// What a reader reads.
+/// The source of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lent {
     /// The memory of the window.
@@ -179,7 +179,7 @@ impl Window {
     /// Owner: lends the memory. Returns `false` if the window is closed.
     pub(crate) fn open(&self) -> bool {
         let (idle, open) = (WindowState::Idle as u32, WindowState::Open as u32);
-        // The reader may read the message between two attempts, but nobody leaves another one.
+        // The reader may read the message between two attempts. Only this end, the owner, could leave another message.
         self.change(idle, open) || self.change(idle | MESSAGE, open | MESSAGE) || self.change(idle, open)
     }
 
@@ -202,8 +202,8 @@ impl Window {
         self.word().load(Ordering::Acquire) & MESSAGE != 0
     }
 
-    /// Reader: begins to read what there is. `None` if the window is neither open nor has a message, or if it is closed,
-    /// does not last and has no message.
+    /// Reader: begins to read the memory or the message. `None` if the window is neither open nor has a message, or
+    /// if it is closed, does not last and has no message.
     pub(crate) fn begin_read(&self) -> Option<Lent> {
         let (open, reading) = (WindowState::Open, WindowState::Reading);
         if self.lasts {
@@ -237,19 +237,19 @@ impl Window {
         self.change(WindowState::Idle as u32, WindowState::Reading as u32)
     }
 
-    /// Reader in streams: ends its use. Returns `false` if it has not begun, or the owner did not wait for it.
+    /// Reader in streams: ends its use. Returns `false` if no use has begun, or the owner did not wait for it.
     pub(crate) fn end_use(&self) -> bool {
         self.change_either(WindowState::Reading, WindowState::Idle)
     }
 
-    /// Reader in streams: ends a use of a closed window without having done what it began to do. Returns `false` if it has
-    /// not begun.
+    /// Reader in streams: ends a use of a closed window before the use is complete. Returns `false` if no use has
+    /// begun.
     pub(crate) fn abandon_use(&self) -> bool {
         self.change_either(WindowState::Reading, WindowState::Done)
     }
 
-    /// Owner, while the reader's use may have ended: whether the reader has closed the window during its use, so that it may
-    /// not have done what it began to do.
+    /// Owner, while the reader's use may have ended: whether the reader has closed the window during its use. If so,
+    /// the reader may not have read or written all of the memory.
     pub(crate) fn is_use_abandoned(&self) -> bool {
         // One load: between two, the reader may end its use and close the window.
         let now = self.word().load(Ordering::Acquire);

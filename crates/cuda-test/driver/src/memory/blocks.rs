@@ -69,12 +69,12 @@ impl fmt::Debug for Block {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Blocks(Vec<Arc<Block>>);
 
-/// What lies at an address.
+/// The result of looking for the bytes at an address.
 #[derive(Debug)]
 pub(crate) enum Found<'b> {
     /// All of the bytes, from this one of the block on.
     Inside(&'b Arc<Block>, usize),
-    /// The begin of the bytes; they end behind the block.
+    /// The first of the bytes; they end behind the block.
     Past,
     /// Nothing that the driver knows.
     Outside,
@@ -95,7 +95,7 @@ pub(crate) fn allocate(bytes: usize, kind: Kind, context: usize) -> Result<u64, 
     let mapping = if kind.is_of_host() { Mapping::of_host(bytes) } else { Mapping::of_device(bytes) };
     let mapping = mapping.map_err(|_| OUT_OF_MEMORY)?;
     if bytes <= FILLED_BYTES {
-        // SAFETY: the mapping is that long, and nobody else knows it yet.
+        // SAFETY: the mapping is that long, and has no other user yet.
         unsafe { mapping.at(0).write_bytes(0xEE, bytes) };
     }
     Ok(add(mapping, bytes, kind, context))

@@ -24,7 +24,7 @@ pub(crate) struct Mapping {
     pub(crate) file: Option<File>,
 }
 
-/// What unmaps the address.
+/// The owner of an address, which unmaps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     /// The mapping.
@@ -41,7 +41,7 @@ impl Mapping {
         Mapping::of_file(new_file(bytes, 0)?, bytes)
     }
 
-    /// The memory that a file holds, also unreachable at its address.
+    /// The memory that a file holds, even if it is unreachable at its address.
     pub(crate) fn of_file(file: File, bytes: usize) -> io::Result<Mapping> {
         let bytes = whole_pages(bytes);
         let address = map(bytes, libc::PROT_NONE, Some(&file))?;

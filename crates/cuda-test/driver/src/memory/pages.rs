@@ -38,7 +38,7 @@ impl Physical {
         let file = new_file(bytes, device).map_err(|_| OUT_OF_MEMORY)?;
         if bytes <= FILLED_BYTES {
             let mapping = Mapping::at_reserved(0, &file, bytes).map_err(|_| OUT_OF_MEMORY)?;
-            // SAFETY: the mapping is that long, and nobody else knows it yet.
+            // SAFETY: the mapping is that long, and has no other user yet.
             unsafe { mapping.at(0).write_bytes(0xEE, bytes) };
         }
         Ok(Physical { file, bytes, device, kinds })

@@ -1,4 +1,4 @@
-//! What streams are given, and doing it.
+//! The work of streams, and its execution.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::work::point::Point;
 pub(crate) struct Job {
     pub(crate) lane: Arc<Lane>,
     pub(crate) work: Work,
-    /// What the host had seen when it gave the work.
+    /// The clock of the host at the time of the call.
     pub(crate) host: Clock,
 }
 
@@ -32,10 +32,10 @@ const WAIT_FLUSH: u32 = 1 << 30;
 /// A function of another library for tests, which a stream calls again and again until its work is done.
 pub(crate) type Service = unsafe extern "C" fn(*mut c_void, *mut c_void) -> u32;
 
-/// What a [`Service`] returns if its work waits for something.
+/// The result of a [`Service`] if its work waits for something.
 pub(crate) const SERVICE_WAITS: u32 = 1;
 
-/// What a [`Service`] reaches memory with.
+/// The access of a [`Service`] to memory.
 pub(crate) struct Served<'a> {
     context: &'a Context,
     line: &'a mut Line,
@@ -59,7 +59,7 @@ impl Served<'_> {
     }
 }
 
-/// What is done. Addresses are those of the program.
+/// A kind of work. Addresses are those of the program.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Runs a kernel; `parameters` lie as the kernel says.
