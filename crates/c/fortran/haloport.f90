@@ -171,11 +171,11 @@ module haloport
       integer(c_int64_t), intent(in) :: send_cells(*), receive_cells(*)
       type(c_ptr), intent(out) :: pattern
     end function
-    integer(c_int) function hpf_pattern_grid(comm, axes, cells, halo, periodic, parts, faces_only, sphere, fold, points, boxes, &
-      lower, upper, pattern) bind(c)
+    integer(c_int) function hpf_pattern_grid(comm, axes, cells, halo, periodic, parts, faces_only, sphere, fold, points, clipped, &
+      like, boxes, lower, upper, pattern) bind(c)
       import
-      type(c_ptr), value :: comm
-      integer(c_int32_t), value :: axes, faces_only, sphere, fold, points, boxes
+      type(c_ptr), value :: comm, like
+      integer(c_int32_t), value :: axes, faces_only, sphere, fold, points, clipped, boxes
       integer(c_int64_t), intent(in) :: cells(*), lower(*), upper(*)
       integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
       type(c_ptr), intent(out) :: pattern
@@ -394,28 +394,33 @@ contains
   ! and above. The grid is split evenly, into `parts` along each axis if they are given, or this rank owns the cells from `lower`
   ! to `upper`, which count from 1. Each list has one value for all axes, or one for each; others are refused.
   !
+  ! `clipped` halos have no cells beyond ends of the grid that are not periodic. With `like`, a pattern of another grid, this grid is cut
+  ! as that one is, and ends elsewhere: so are the nodes of a staggered grid, of which there is one more than cells along an axis.
+  !
   ! A cubed sphere has six tiles, its last axis; the two axes before it have the same extent, and one of levels may come first.
   !
   ! A tripolar grid has axis 2, y, folded onto itself at its upper end, along axis 1, x, which is periodic: about centres of cells,
   ! `fold='cell'` (ORCA2, ORCA025, ORCA12), or about corners, `fold='corner'` (ORCA05, ORCA1, MOM, POP). `points` are those that the
   ! pattern exchanges: 'cells' (T), the default, 'east-edges' (U), 'north-edges' (V) or 'corners' (F). Collective.
   subroutine pattern_of_grid(pattern, comm, cells, halo, periodic, parts, lower, upper, faces_only, cubed_sphere, fold, points, &
-      stat, errmsg)
+      clipped, like, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_comm), intent(in) :: comm
     integer, intent(in) :: cells(:), halo(:)
     logical, intent(in), optional :: periodic(:)
     integer, intent(in), optional :: parts(:), lower(:), upper(:)
-    logical, intent(in), optional :: faces_only, cubed_sphere
+    logical, intent(in), optional :: faces_only, cubed_sphere, clipped
+    type(hp_pattern), intent(in), optional :: like
     character(*), intent(in), optional :: fold, points
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: extents(4), first(4), past(4)
-    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, sphere, pivot, kind_of_points, boxes
+    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, sphere, pivot, kind_of_points, ends_at_walls, boxes
+    type(c_ptr) :: other
     integer :: axes
     axes = size(cells)
     extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; sphere = 0; pivot = 0
-    kind_of_points = 0; boxes = -1
+    kind_of_points = 0; ends_at_walls = 0; other = c_null_ptr; boxes = -1
     if (axes >= 1 .and. axes <= 4) then
       extents(:axes) = cells
       if (size(halo) == 2*axes) then
@@ -437,9 +442,11 @@ contains
     if (present(fold)) pivot = number_of('fold', fold, [character(12) :: 'cell', 'corner'])
     if (present(points)) kind_of_points = number_of('points', points, [character(12) :: 'cells', 'east-edges', 'north-edges', &
       'corners']) - 1
+    if (present(clipped)) ends_at_walls = merge(1, 0, clipped)
+    if (present(like)) other = like%handle
     pattern%axes = axes
     call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, sphere, pivot, &
-      kind_of_points, boxes, first, past, pattern%handle), stat, errmsg)
+      kind_of_points, ends_at_walls, other, boxes, first, past, pattern%handle), stat, errmsg)
   end subroutine
 
   ! `cells` cells on each rank, with the lists that the program has made itself: to each rank of `send_to`, counted from 0, go as

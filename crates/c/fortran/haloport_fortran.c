@@ -209,12 +209,12 @@ int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint
 
 /* Axes count from the slowest one in haloport.h. */
 int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const int32_t (*halo)[2], const int32_t *periodic,
-                     const int32_t *parts, int32_t faces_only, int32_t sphere, int32_t fold, int32_t points, int32_t boxes,
-                     const int64_t *lower, const int64_t *upper, hp_pattern **pattern) {
+                     const int32_t *parts, int32_t faces_only, int32_t sphere, int32_t fold, int32_t points, int32_t clipped,
+                     const hp_pattern *like, int32_t boxes, const int64_t *lower, const int64_t *upper, hp_pattern **pattern) {
     hp_grid grid = HP_GRID_INIT;
     hp_box box = {{0}, {0}};
     grid.axes = axes, grid.faces_only = faces_only, grid.cubed_sphere = sphere, grid.fold = fold;
-    grid.points = points;
+    grid.points = points, grid.clipped = clipped, grid.like = like;
     for (int axis = 0; axis < axes && axis < 4; axis++) {
         int from = axes - 1 - axis;
         if (from > 3) continue;

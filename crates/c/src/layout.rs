@@ -40,6 +40,7 @@ pub fn layouts() -> Vec<Layout> {
             size "size", axes "axes", cells "cells", periodic "periodic", halo_lower "halo_lower",
             halo_upper "halo_upper", faces_only "faces_only", cubed_sphere "cubed_sphere", parts "parts",
             fold "fold", points "points",
+            clipped "clipped", like "like",
         }),
         layout!("hp_ids", CIds { size "size", cells "cells", ids "ids", owned "owned", owners "owners" }),
         layout!("hp_list", CList { size "size", rank "rank", cells "cells", at "at" }),

@@ -55,6 +55,8 @@ pub(crate) struct CGrid {
     pub(crate) parts: [i32; AXES],
     pub(crate) fold: i32,
     pub(crate) points: i32,
+    pub(crate) clipped: i32,
+    pub(crate) like: Handle<Domains>,
 }
 
 /// `hp_ids` of the header.
@@ -289,12 +291,30 @@ unsafe fn checked_grid(
     if found.faces_only != 0 {
         halo = halo.with_connectivity(Connectivity::Faces);
     }
+    if found.clipped != 0 {
+        halo = halo.clipped();
+    }
     let boxes = match domains == SPLIT {
+        true if !found.like.is_null() => boxes_like(found, &grid)?,
         true => split(comm, &grid, &found.parts[..axes])?,
         // SAFETY: the caller's promise.
         false => unsafe { owned_boxes(found, axes, domains, boxes)? },
     };
     Ok((grid, halo, boxes))
+}
+
+/// The boxes of this rank if the grid is split as that of another pattern is.
+fn boxes_like(found: &CGrid, grid: &Grid) -> Result<Vec<IndexBox>, Failure> {
+    if found.parts.iter().any(|&parts| parts != 0) {
+        return Err(Failure::argument("grid.parts: expected 0 for each axis beside grid.like, found others"));
+    }
+    let like = of_handle(found.like)?.pattern;
+    if like.grid().is_none() {
+        return Err(Failure::argument(
+            "grid.like: expected the pattern of a grid, found one of a mesh or of lists",
+        ));
+    }
+    like.boxes_on(grid).map_err(|error| Failure::argument(format!("grid.like: {error}")))
 }
 
 /// The boxes of this rank on a grid with this many axes.
@@ -312,6 +332,9 @@ unsafe fn owned_boxes(
             "grid.parts: expected 0 for each axis without HP_SPLIT, found {:?}",
             &grid.parts[..axes]
         )));
+    }
+    if !grid.like.is_null() {
+        return Err(Failure::argument("grid.like: expected null without HP_SPLIT, found a pattern"));
     }
     // SAFETY: the caller's promise.
     let boxes = unsafe { slice(boxes, count(domains, "domains")?, "boxes")? };

@@ -35,6 +35,11 @@ use crate::plan::Plan;
 /// domains : sequence of (lower, upper), optional
 ///     The boxes of cells that this rank owns, in place of a split: the first cell, and one past the last, along each axis.
 ///     Those of all ranks cover the grid. With several, or none, a field is a list of arrays.
+/// like : Grid, optional
+///     Another grid, in place of a split: this one is cut as that one is, and ends elsewhere, as the nodes of a staggered grid
+///     do, of which there is one more than cells along an axis.
+/// clipped : bool
+///     Whether halos have no cells beyond ends of the grid that are not periodic.
 /// cubed_sphere : bool
 ///     Whether the grid is a cubed sphere: axis 0 are its six tiles, axes 1 and 2 have the same extent, and an axis of levels
 ///     may follow. Halos cross the edges of tiles, whose axes may be turned against each other.
@@ -74,11 +79,11 @@ impl Grid {
     #[new]
     #[pyo3(
         signature = (
-            shape, *, halo=None, periodic=None, corners=None, parts=None, domains=None, cubed_sphere=None, fold=None,
-            points=None, comm=None
+            shape, *, halo=None, periodic=None, corners=None, parts=None, domains=None, like=None, clipped=None,
+            cubed_sphere=None, fold=None, points=None, comm=None
         ),
-        text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, \
-                          cubed_sphere=False, fold=None, points='cells', comm=None)"
+        text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, like=None, \
+                          clipped=False, cubed_sphere=False, fold=None, points='cells', comm=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn py_new(
@@ -89,6 +94,8 @@ impl Grid {
         corners: Option<&Bound<'_, PyAny>>,
         parts: Option<&Bound<'_, PyAny>>,
         domains: Option<&Bound<'_, PyAny>>,
+        like: Option<&Bound<'_, PyAny>>,
+        clipped: Option<&Bound<'_, PyAny>>,
         cubed_sphere: Option<&Bound<'_, PyAny>>,
         fold: Option<&Bound<'_, PyAny>>,
         points: Option<&Bound<'_, PyAny>>,
@@ -97,7 +104,8 @@ impl Grid {
         let comm = Communicator::of(comm, py)?;
         let checked = counts(shape, "shape").and_then(|shape| {
             let (grid, periodic) = core_grid(&shape, periodic, cubed_sphere, (fold, points))?;
-            let checked = Checked::new(&comm, grid, (halo, corners), periodic, (parts, domains))?;
+            let checked =
+                Checked::new(&comm, grid, (halo, corners, clipped), periodic, (parts, domains, like))?;
             Ok((shape, checked))
         });
         let (shape, checked) = comm.agree(py, checked)?;
@@ -331,13 +339,17 @@ impl Grid {
     }
 }
 
+/// Three optional arguments.
+type Three<'a, 'py> =
+    (Option<&'a Bound<'py, PyAny>>, Option<&'a Bound<'py, PyAny>>, Option<&'a Bound<'py, PyAny>>);
+
 impl Checked {
     fn new(
         comm: &Communicator,
         grid: CoreGrid,
-        (halo, corners): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+        (halo, corners, clipped): Three<'_, '_>,
         periodic: Vec<bool>,
-        (parts, domains): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
+        (parts, domains, like): Three<'_, '_>,
     ) -> PyResult<Checked> {
         let axes = grid.axes();
         let widths = widths(halo, axes)?;
@@ -345,14 +357,18 @@ impl Checked {
         if !flag_or(corners, "corners", true)? {
             core = core.with_connectivity(Connectivity::Faces);
         }
-        let boxes = match (parts, domains) {
-            (Some(_), Some(_)) => {
-                return Err(PyValueError::new_err(
-                    "expected `parts` or `domains`, found both; leave one out",
-                ));
+        if flag_or(clipped, "clipped", false)? {
+            core = core.clipped();
+        }
+        let boxes = match (parts, domains, like) {
+            (None, Some(domains), None) => boxes(domains, axes)?,
+            (None, None, Some(like)) => {
+                let like = like.cast::<Grid>().map_err(|_| {
+                    PyTypeError::new_err(format!("like: expected a Grid, found {}", shown(like)))
+                })?;
+                like.get().domains.pattern()?.boxes_on(&grid).or_raise()?
             }
-            (_, Some(domains)) => boxes(domains, axes)?,
-            (parts, None) => {
+            (parts, None, None) => {
                 let ranks = comm.get()?.size();
                 let split = match parts {
                     None => Split::balanced(&grid, ranks).or_raise()?,
@@ -366,6 +382,11 @@ impl Checked {
                     )));
                 }
                 split.part(comm.get()?.rank()).into_iter().collect()
+            }
+            _ => {
+                return Err(PyValueError::new_err(
+                    "expected one of `parts`, `domains` and `like`, found several; leave the others out",
+                ));
             }
         };
         Ok(Checked { grid, halo: core, widths, periodic, boxes })

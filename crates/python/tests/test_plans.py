@@ -448,6 +448,31 @@ def test_wrong_folds(ranks: Ranks) -> None:
     ranks()(check)
 
 
+def test_staggered_grids(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        cells = haloport.Grid((9, 7), halo=2, clipped=True, comm=comm)
+        nodes = haloport.Grid((10, 8), halo=2, clipped=True, like=cells, comm=comm)
+        assert nodes.lower == cells.lower
+        ends = [upper + (upper == end) for upper, end in zip(cells.upper, (9, 7), strict=True)]
+        assert list(nodes.upper) == ends
+        for grid, shape in ((cells, (9, 7)), (nodes, (10, 8))):
+            rows, columns = grid.indices()
+            assert rows.min() >= 0 and columns.min() >= 0 and rows.max() < shape[0] and columns.max() < shape[1]
+            u = grid.empty()
+            u[...] = -1
+            u[grid.owned] = (100 * rows + columns)[grid.owned]
+            grid.plan(u)(u)
+            assert (u == 100 * rows + columns).all()
+        with pytest.raises(ValueError, match="expected one of `parts`, `domains` and `like`, found several"):
+            haloport.Grid((10, 8), parts=[comm.size, 1], like=cells, comm=comm)
+        with pytest.raises(TypeError, match="like: expected a Grid"):
+            haloport.Grid((10, 8), like=(9, 7), comm=comm)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="entries"):
+            haloport.Grid((10,), like=cells, comm=comm)
+
+    ranks()(check)
+
+
 # The ways of plans
 
 

@@ -28,6 +28,7 @@ program arrays
   call lengths()
   call lists()
   call sphere()
+  call staggered()
   call reductions()
   call tripolar()
   call described()
@@ -240,6 +241,32 @@ contains
     if (all(edge == edge(1)) .and. edge(1) >= 1 .and. edge(1) <= 6) neighbour = edge(1)
     if (neighbour == 0) call check(.false., 'an edge of a sphere')
   end function
+
+  ! The cells of a chunk of a C grid, and the nodes around them, in arrays that have two cells, or nodes, on each side.
+  subroutine staggered()
+    integer, parameter :: first = 1, last = 5, depth = 2
+    type(hp_pattern) :: cells, nodes
+    type(hp_plan) :: of_cells, of_nodes
+    real(real64) :: density(first - depth:last + depth, first - depth:last + depth)
+    real(real64) :: velocity(first - depth:last + 1 + depth, first - depth:last + 1 + depth)
+    integer :: low(2), high(2)
+    call hp_pattern_create(cells, comms(1), [last, last], halo=[depth], clipped=.true.)
+    call hp_pattern_create(nodes, comms(1), [last + 1, last + 1], halo=[depth], clipped=.true., like=cells)
+    call cells%with_halo(low, high)
+    call check(all(low == first) .and. all(high == last), 'clipped halos of cells')
+    call nodes%with_halo(low, high)
+    call check(all(low == first) .and. all(high == last + 1), 'clipped halos of nodes')
+    density = 1; velocity = 2
+    call hp_plan_create(of_cells, cells, density, lower=lbound(density))
+    call hp_plan_create(of_nodes, nodes, velocity, lower=lbound(velocity))
+    call of_cells%update(density)
+    call of_nodes%update(velocity)
+    call check(all(nint(density) == 1) .and. all(nint(velocity) == 2), 'one chunk without neighbours')
+    call of_cells%free()
+    call of_nodes%free()
+    call nodes%free()
+    call cells%free()
+  end subroutine
 
   subroutine reductions()
     integer(int32) :: small

@@ -1,5 +1,5 @@
 /*
- * Tripolar grids: all points about both pivots, on 1 to 4 ranks that are threads, scalars and vectors, in plans that keep their
+ * Staggered grids; and tripolar grids: all points about both pivots, on 1 to 4 ranks that are threads, scalars and vectors, in plans that keep their
  * arrays and in others. Point (i, j) is the same as (a - i mod n, b - j), as docs/fields.md has it.
  */
 #include <haloport.h>
@@ -80,6 +80,52 @@ static void *rank_of(void *argument) {
     return NULL;
 }
 
+/* The nodes of a grid, one more than its cells along each axis, in halos that end at its ends. */
+static void *staggered(void *argument) {
+    hp_comm *comm = argument;
+    hp_grid grid = HP_GRID_INIT;
+    grid.axes = 2, grid.cells[0] = M, grid.cells[1] = N, grid.clipped = 1;
+    for (int axis = 0; axis < 2; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 2;
+    hp_pattern *cells, *nodes;
+    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &cells) == HP_OK);
+    grid.cells[0]++, grid.cells[1]++, grid.like = cells;
+    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &nodes) == HP_OK);
+    hp_box of_cells, owned, all;
+    REQUIRE(hp_pattern_domain(cells, NULL, 0, &of_cells, NULL, NULL) == HP_OK);
+    REQUIRE(hp_pattern_domain(nodes, NULL, 0, &owned, &all, NULL) == HP_OK);
+    hp_array like = HP_ARRAY_INIT;
+    like.type = HP_F64, like.axes = 2;
+    for (int axis = 0; axis < 2; axis++) {
+        int64_t end = axis == 0 ? M : N;
+        REQUIRE(owned.lower[axis] == of_cells.lower[axis]);
+        REQUIRE(owned.upper[axis] == of_cells.upper[axis] + (of_cells.upper[axis] == end));
+        REQUIRE(all.lower[axis] >= 0 && all.upper[axis] <= end + 1);
+        like.extent[axis] = all.upper[axis] - all.lower[axis];
+    }
+    double *values = calloc((size_t)(like.extent[0] * like.extent[1]), sizeof *values);
+    void *data = values;
+    hp_plan *plan;
+    REQUIRE(hp_plan_create(nodes, 1, &like, NULL, NULL, &plan) == HP_OK);
+    EACH({
+        int mine = j >= owned.lower[0] && j < owned.upper[0] && i >= owned.lower[1] && i < owned.upper[1];
+        values[place] = mine ? own(i, j) : EMPTY;
+    })
+    REQUIRE(hp_exchange(plan, &data, (hp_stream){HP_DEFAULT, 0, 0}) == HP_OK);
+    EACH({ REQUIRE(values[place] == own(i, j)); })
+    grid.parts[0] = 1;
+    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &nodes) == HP_ARGUMENT);
+    hp_plan_free(plan), hp_pattern_free(cells), hp_comm_free(comm);
+    free(values);
+    return NULL;
+}
+
+static void on_ranks(void *(*body)(void *)) {
+    pthread_t threads[MOST_RANKS];
+    REQUIRE(hp_comm_threads(ranks, comms) == HP_OK);
+    for (int rank = 0; rank < ranks; rank++) pthread_create(&threads[rank], NULL, body, comms[rank]);
+    for (int rank = 0; rank < ranks; rank++) pthread_join(threads[rank], NULL);
+}
+
 int main(void) {
     int cases = 0;
     for (ranks = 1; ranks <= MOST_RANKS; ranks++)
@@ -89,12 +135,13 @@ int main(void) {
             vector = number & 8 ? HP_CELLS + (number >> 4 & 1) : 0, fixed = number >> 5 & 1;
             along_x = number % 3 == 0, width = 1 + number % 2;
             if (!along_x && ranks > 3) continue;
-            REQUIRE(hp_comm_threads(ranks, comms) == HP_OK);
-            pthread_t threads[MOST_RANKS];
-            for (int rank = 0; rank < ranks; rank++) pthread_create(&threads[rank], NULL, rank_of, comms[rank]);
-            for (int rank = 0; rank < ranks; rank++) pthread_join(threads[rank], NULL);
+            on_ranks(rank_of);
             cases++;
         }
+    for (ranks = 1; ranks <= MOST_RANKS; ranks++) {
+        on_ranks(staggered);
+        cases++;
+    }
     printf("%d cases\n", cases);
     return 0;
 }

@@ -87,6 +87,7 @@ impl Case {
     fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = Grid::new(&self.extents)?.folded([self.y, self.x], self.pivot)?.at(self.points)?;
         let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);
+        let halo = if self.rounds.number % 3 == 1 { halo.clipped() } else { halo };
         Ok(Pattern::structured(comm, &grid.periodic(&self.periodic)?, &self.domains[comm.rank()], &halo)?)
     }
 

@@ -29,6 +29,7 @@ pub enum Connectivity {
 pub struct Halo {
     widths: Widths,
     connectivity: Connectivity,
+    clipped: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub(crate) struct HaloWidths {
     pub(crate) lower: [i64; MAX_AXES],
     pub(crate) upper: [i64; MAX_AXES],
     pub(crate) connectivity: Connectivity,
+    /// Where halos end along each axis, if they are clipped: the first cell, and one past the last.
+    pub(crate) ends: [(i64, i64); MAX_AXES],
 }
 
 impl From<usize> for Halo {
@@ -55,7 +58,7 @@ impl Halo {
     /// The same width on each side of each axis, except for the axis of the tiles of a cubed sphere. The width may be
     /// 0.
     pub fn uniform(width: usize) -> Halo {
-        Halo { widths: Widths::Uniform(width), connectivity: Connectivity::All }
+        Halo { widths: Widths::Uniform(width), connectivity: Connectivity::All, clipped: false }
     }
 
     /// A width for each axis, the same on both sides.
@@ -65,7 +68,8 @@ impl Halo {
 
     /// For each axis the width below and the width above.
     pub fn per_side(widths: impl AsRef<[(usize, usize)]>) -> Halo {
-        Halo { widths: Widths::PerSide(widths.as_ref().to_vec()), connectivity: Connectivity::All }
+        let widths = Widths::PerSide(widths.as_ref().to_vec());
+        Halo { widths, connectivity: Connectivity::All, clipped: false }
     }
 
     /// The same widths with other [`Connectivity`].
@@ -75,14 +79,26 @@ impl Halo {
         self
     }
 
+    /// The same halo without the cells beyond ends of the grid that are not periodic. No exchange fills these cells, and
+    /// the fields then have none there, as arrays of staggered points mostly have not.
+    #[must_use]
+    pub fn clipped(mut self) -> Halo {
+        self.clipped = true;
+        self
+    }
+
     /// The cells that belong to the halo.
     pub fn connectivity(&self) -> Connectivity {
         self.connectivity
     }
 
     pub(crate) fn on(&self, grid: &Grid) -> Result<HaloWidths, GridError> {
-        let mut made =
-            HaloWidths { lower: [0; MAX_AXES], upper: [0; MAX_AXES], connectivity: self.connectivity };
+        let mut made = HaloWidths {
+            lower: [0; MAX_AXES],
+            upper: [0; MAX_AXES],
+            connectivity: self.connectivity,
+            ends: [(i64::MIN, i64::MAX); MAX_AXES],
+        };
         if let Widths::PerSide(sides) = &self.widths {
             grid.check_length("the list of halo widths", sides.len())?;
         }
@@ -110,6 +126,10 @@ impl Halo {
             let at_fold = grid.fold().filter(|fold| fold.y == axis).and_then(|_| grid.fold_line());
             made.lower[axis] = limit(lower, expected)?;
             made.upper[axis] = limit(upper, at_fold.map_or(expected, |fold| fold.widest()))?;
+            if self.clipped && !grid.is_periodic(axis) && !grid.is_tile_axis(axis) {
+                let end = if at_fold.is_some() { i64::MAX } else { grid.extent(axis) as i64 };
+                made.ends[axis] = (0, end);
+            }
         }
         let found = made.images(grid);
         if found > MOST_IMAGES_OF_GRID {
@@ -136,9 +156,15 @@ impl HaloWidths {
     /// `domain` with its halo on each side, including corners.
     pub(crate) fn around(&self, domain: &IndexBox) -> IndexBox {
         (0..domain.axes()).fold(*domain, |grown, axis| {
-            let (lower, upper) = domain.bounds(axis);
-            grown.with_axis(axis, lower - self.lower[axis], upper + self.upper[axis])
+            let (lower, upper) = self.along(domain, axis);
+            grown.with_axis(axis, lower, upper)
         })
+    }
+
+    /// The ends of the halo of `domain` along an axis.
+    fn along(&self, domain: &IndexBox, axis: usize) -> (i64, i64) {
+        let ((lower, upper), (first, past)) = (domain.bounds(axis), self.ends[axis]);
+        ((lower - self.lower[axis]).max(first.min(lower)), (upper + self.upper[axis]).min(past.max(upper)))
     }
 
     /// The halo of `domain` as disjoint boxes, including those outside of a non-periodic grid.
@@ -150,11 +176,8 @@ impl HaloWidths {
             Connectivity::All => self.around(domain).minus(domain),
             Connectivity::Faces => (0..domain.axes())
                 .flat_map(|axis| {
-                    let (lower, upper) = domain.bounds(axis);
-                    [
-                        domain.with_axis(axis, lower - self.lower[axis], lower),
-                        domain.with_axis(axis, upper, upper + self.upper[axis]),
-                    ]
+                    let ((lower, upper), (first, past)) = (domain.bounds(axis), self.along(domain, axis));
+                    [domain.with_axis(axis, first, lower), domain.with_axis(axis, upper, past)]
                 })
                 .filter(|region| !region.is_empty())
                 .collect(),

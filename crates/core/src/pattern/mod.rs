@@ -239,6 +239,30 @@ impl Pattern {
         }
     }
 
+    /// The boxes of cells that this rank owns, on another grid that ends elsewhere: boxes at the upper end of an axis end
+    /// where that grid ends, the others are the same. So the nodes of a staggered grid, one more along an axis than its
+    /// cells, are cut as the cells are.
+    ///
+    /// # Errors
+    /// [`GridError::Length`] unless both grids have as many axes; [`GridError::Alike`] if the other grid ends below the
+    /// first cell of one of these boxes; for an unstructured pattern.
+    pub fn boxes_on(&self, other: &Grid) -> Result<Vec<IndexBox>, GridError> {
+        let grid = self.grid().ok_or(GridError::Alike { axis: 0, found: other.extent(0) })?;
+        grid.check_length("the other grid", other.axes())?;
+        let on_other = self.boxes().iter().map(|owned| {
+            (0..owned.axes()).try_fold(*owned, |moved, axis| {
+                let ((lower, upper), found) = (owned.bounds(axis), other.extent(axis));
+                let (end, other_end) = (grid.extent(axis) as i64, found as i64);
+                let upper = if upper == end { other_end } else { upper };
+                if upper < lower || upper > other_end {
+                    return Err(GridError::Alike { axis, found });
+                }
+                Ok(moved.with_axis(axis, lower, upper))
+            })
+        });
+        on_other.collect()
+    }
+
     /// The unstructured domains of this rank; none in a structured pattern.
     pub fn index_sets(&self) -> &[IndexSet] {
         match &self.inner.domains {
@@ -446,7 +470,9 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     if widths != widths0 {
         let axes = cells.axes();
         let show = |it: &HaloWidths| {
-            format!("{:?} below, {:?} above, {:?}", &it.lower[..axes], &it.upper[..axes], it.connectivity)
+            let clipped = if it.ends.iter().any(|(first, _)| *first == 0) { ", clipped" } else { "" };
+            let (lower, upper) = (&it.lower[..axes], &it.upper[..axes]);
+            format!("{lower:?} below, {upper:?} above, {:?}{clipped}", it.connectivity)
         };
         return Some(format!("the halo is {} here and {} on rank 0", show(widths), show(widths0)));
     }

@@ -144,3 +144,61 @@ fn cells_beyond_an_end_may_be_written_while_halos_travel() {
     })
     .unwrap();
 }
+
+/// A clipped halo has no cells beyond the ends of the grid, and holds the same values as another one where both have cells.
+#[test]
+fn clipped_halos_end_at_the_ends_of_the_grid() {
+    for connectivity in [Connectivity::All, Connectivity::Faces] {
+        run_ranks(4, |comm| -> Result<(), Failure> {
+            let grid = Grid::new(EXTENTS)?.periodic([false, true])?;
+            let mine = Split::even(&grid, [2, 2])?.part(comm.rank()).ok_or("no part")?;
+            let halo = Halo::per_side([(2, 3), (1, 2)]).with_connectivity(connectivity);
+            let [whole, clipped] = [halo.clone(), halo.clipped()].map(|halo| {
+                let pattern = Pattern::structured(&comm, &grid, &[mine], &halo)?;
+                let mut field = Numbers::new(&device()?, &pattern)?;
+                field.view_mut(0)?.fill_with(|cell, _| if mine.contains(cell) { first(cell) } else { -1.0 });
+                let mut exchange = pattern.bind(field)?;
+                exchange.run()?;
+                Ok::<_, Failure>(exchange.into_fields()?)
+            });
+            let (whole, clipped) = (whole?, clipped?);
+            let (there, here) = (whole.layout(0)?.allocated(), clipped.layout(0)?.allocated());
+            let [lower, upper] = [there.lower()[0].max(0), there.upper()[0].min(EXTENTS[0] as i64)];
+            assert_eq!(here, there.with_axis(0, lower, upper));
+            for cell in cells(&here) {
+                assert_eq!(clipped.view(0)?[cell], whole.view(0)?[cell], "{cell:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+/// The nodes of a staggered grid, one more along each axis than its cells, are cut as the cells are.
+#[test]
+fn nodes_are_cut_as_cells_are() {
+    run_ranks(6, |comm| -> Result<(), Failure> {
+        let grid = Grid::new(EXTENTS)?;
+        let mine = Split::even(&grid, [3, 2])?.part(comm.rank()).ok_or("no part")?;
+        let pattern = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(2))?;
+        let nodes = Grid::new(EXTENTS.map(|extent| extent + 1))?;
+        let boxes = pattern.boxes_on(&nodes)?;
+        let end = |axis: usize| mine.upper()[axis] + i64::from(mine.upper()[axis] == EXTENTS[axis] as i64);
+        assert_eq!(boxes, [IndexBox::new(mine.lower(), [end(0), end(1)])]);
+        let of_nodes = Pattern::structured(&comm, &nodes, &boxes, &Halo::uniform(2).clipped())?;
+        let mut field = Numbers::new(&device()?, &of_nodes)?;
+        field.view_mut(0)?.fill_with(|cell, _| if boxes[0].contains(cell) { first(cell) } else { -1.0 });
+        let mut exchange = of_nodes.bind(field)?;
+        exchange.run()?;
+        let view = exchange.fields().view(0)?;
+        assert!(nodes.bounds().encloses(&view.region()));
+        assert!(cells(&view.region()).into_iter().all(|cell| view[cell] == first(&cell)));
+
+        let error = |other: &Grid| pattern.boxes_on(other).unwrap_err().to_string();
+        assert!(error(&Grid::new([5])?).contains("entries, expected one for each"));
+        let few = Grid::new([2, EXTENTS[1]])?;
+        assert_eq!(pattern.boxes_on(&few).is_ok(), mine.upper()[0] <= 2);
+        Ok(())
+    })
+    .unwrap();
+}

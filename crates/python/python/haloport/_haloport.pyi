@@ -137,6 +137,8 @@ class Grid:
         corners: bool = True,
         parts: int | Sequence[int] | None = None,
         domains: Sequence[_Box] | None = None,
+        like: Grid | None = None,
+        clipped: bool = False,
         cubed_sphere: bool = False,
         fold: Literal["cell", "corner"] | None = None,
         points: Literal["cells", "east-edges", "north-edges", "corners"] = "cells",
