@@ -3,7 +3,8 @@
  *
  * - Functions return a status; `hp_message` has the text of the last failure of this thread.
  * - Indices, domains and ranks count from 0. Boxes are half-open: `upper` is one past the last cell.
- * - Structs begin with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Arrays in structs, also
+ * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
+ *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
  * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one

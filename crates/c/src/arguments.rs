@@ -1,6 +1,7 @@
 //! Pointers and numbers that callers pass.
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 
 use crate::handle::{Handle, Kind};
 use crate::status::Failure;
@@ -50,22 +51,48 @@ pub(crate) unsafe fn one<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, 
     unsafe { slice(pointer, 1, name) }.map(|found| &found[0])
 }
 
-/// A struct of the header, which begins with its size.
+/// A struct of the header, which starts with its size.
 ///
 /// # Safety
-/// As for [`one`].
-pub(crate) unsafe fn sized<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
+/// It consists of numbers and pointers, and 0 is a value of each.
+pub(crate) unsafe trait Struct: Sized {}
+
+/// The size in bytes of the smallest struct: its size, and one number.
+const SMALLEST: usize = 8;
+
+/// Struct `index` of a row of structs. Programs that were compiled with an earlier header have shorter ones: what these lack
+/// is 0. All structs of a row have the same size.
+///
+/// # Safety
+/// As for [`slice`], for a row of at least `index + 1` structs of the size that the first one has.
+pub(crate) unsafe fn sized<T: Struct>(first: *const T, index: usize, name: &str) -> Result<T, Failure> {
     // SAFETY: the caller's promise, of the first member alone.
-    let size = *unsafe { one(pointer.cast::<u32>(), name) }? as usize;
-    if size != size_of::<T>() {
-        return Err(Failure::argument(format!(
-            "{name}.size: expected {}, found {size}; initialise the struct by its macro, and compile with the header of \
-             the library",
-            size_of::<T>()
-        )));
+    let of_first = *unsafe { one(first.cast::<u32>(), name) }? as usize;
+    let wrong = |expected: String, found: usize| {
+        Failure::argument(format!(
+            "{name}.size: expected {expected}, found {found}; initialise the struct by its macro, and compile with the \
+             header of the library, or an earlier one"
+        ))
+    };
+    if !(SMALLEST..=size_of::<T>()).contains(&of_first) || !of_first.is_multiple_of(align_of::<T>()) {
+        return Err(wrong(
+            format!("at most {}, a multiple of {}", size_of::<T>(), align_of::<T>()),
+            of_first,
+        ));
     }
-    // SAFETY: the caller's promise.
-    unsafe { one(pointer, name) }
+    let this = first.cast::<u8>().wrapping_add(index * of_first);
+    // SAFETY: the caller's promise: there is one more struct of that size.
+    let size = *unsafe { one(this.cast::<u32>(), name) }? as usize;
+    if size != of_first {
+        return Err(wrong(format!("{of_first}, as of the first one"), size));
+    }
+    let mut made = MaybeUninit::<T>::zeroed();
+    // SAFETY: `size` bytes are there by the caller's promise, and fit into `made`, which is a value of `T` then: its numbers
+    // and pointers are those of the caller, or 0.
+    Ok(unsafe {
+        made.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(this, size);
+        made.assume_init()
+    })
 }
 
 /// A text; `None` if it is null.

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use haloport::ElementType;
 use haloport::field::{ArrayShape, AxisRole};
 
-use crate::arguments::{check_beyond, count, text};
+use crate::arguments::{Struct, check_beyond, count, text};
 use crate::pattern::AXES;
 use crate::status::Failure;
 
@@ -27,6 +27,9 @@ pub(crate) struct CArray {
     pub(crate) vector: [i32; VECTOR],
 }
 
+// SAFETY: numbers, and a pointer that may be null.
+unsafe impl Struct for CArray {}
+
 /// The most components of vectors.
 const VECTOR: usize = 4;
 
@@ -44,8 +47,8 @@ pub(crate) const COMPONENTS: i32 = 11;
 /// The name of the array's device, if it is not in memory of the host.
 ///
 /// # Safety
-/// `array.device` is as the header says.
-pub(crate) unsafe fn device_name<'a>(array: &'a CArray, name: &str) -> Result<Option<&'a str>, Failure> {
+/// `array.device` is as the header says, and nothing writes it while the result lives.
+pub(crate) unsafe fn device_name<'a>(array: &CArray, name: &str) -> Result<Option<&'a str>, Failure> {
     // SAFETY: the caller's promise.
     unsafe { text(array.device, &format!("{name}.device")) }
 }

@@ -116,28 +116,28 @@ unsafe fn layouts(
     let arrays = domains.cells.len().max(1);
     // SAFETY: the caller's promise. The size of the first struct shows that the caller has the expected layout.
     let first = unsafe {
-        let first = sized(like, "like[0]")?;
+        let first = sized(like, 0, "like[0]")?;
         slice(like, arrays, "like")?;
         first
     };
-    let element = element_of(first, "like[0]")?;
+    let element = element_of(&first, "like[0]")?;
     let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
     let blocks = domains.cells.iter().enumerate().map(|(domain, cells)| {
         let name = format!("like[{domain}]");
         // SAFETY: as above.
-        let array = unsafe { sized(like.add(domain), &name)? };
+        let array = unsafe { sized(like, domain, &name)? };
         // SAFETY: as above.
-        if let Some(device) = unsafe { device_name(array, &name)? } {
+        if let Some(device) = unsafe { device_name(&array, &name)? } {
             return Err(Failure::argument(format!(
                 "{name}.device: expected null, memory of the host, found {device:?}"
             )));
         }
-        if element_of(array, &name)? != element {
+        if element_of(&array, &name)? != element {
             return Err(Failure::argument(format!(
                 "{name}.type: expected {element}, as of like[0], found another"
             )));
         }
-        let shape = shape_of(array, own, domains.pattern.grid().is_some(), &name)?;
+        let shape = shape_of(&array, own, domains.pattern.grid().is_some(), &name)?;
         let fitted = shape.block(cells);
         fitted.map(|(block, _)| block).map_err(|error| Failure::argument(format!("{name}: {error}")))
     });

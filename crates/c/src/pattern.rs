@@ -6,7 +6,7 @@ use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::field::ArrayCells;
 use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
-use crate::arguments::{check_beyond, clear, count, make, sized, slice, write};
+use crate::arguments::{Struct, check_beyond, clear, count, make, sized, slice, write};
 use crate::comm::{agree, communicator};
 use crate::describe;
 use crate::handle::{Handle, kind};
@@ -26,6 +26,13 @@ pub(crate) const AXES: usize = 4;
 
 /// `HP_SPLIT` of the header.
 pub(crate) const SPLIT: i32 = -1;
+
+// SAFETY: numbers, and a handle that may be null.
+unsafe impl Struct for CGrid {}
+// SAFETY: numbers, and pointers that may be null.
+unsafe impl Struct for CIds {}
+// SAFETY: as above.
+unsafe impl Struct for CList {}
 
 /// `HP_FOLD_...` of the header.
 pub(crate) const FOLDS: [(i32, Pivot); 2] = [(1, Pivot::Cell), (2, Pivot::Corner)];
@@ -267,7 +274,7 @@ unsafe fn checked_grid(
 ) -> Result<(Grid, Halo, Vec<IndexBox>), Failure> {
     check_place(made)?;
     // SAFETY: the caller's promise.
-    let found = unsafe { sized(grid, "grid")? };
+    let found = &unsafe { sized(grid, 0, "grid")? };
     let axes = match usize::try_from(found.axes) {
         Ok(axes @ 1..=AXES) => axes,
         _ => {
@@ -423,7 +430,7 @@ unsafe fn index_sets(
         // SAFETY: the caller's promise. The size of the first struct shows that the caller has the expected layout.
         let found = unsafe {
             slice(ids, domains, "ids")?;
-            sized(ids.add(domain), &format!("ids[{domain}]"))?
+            sized(ids, domain, &format!("ids[{domain}]"))?
         };
         let cells = count(found.cells, "ids.cells")?;
         // SAFETY: the caller's promise.
@@ -450,7 +457,7 @@ unsafe fn lists(number: i32, first: *const CList, name: &str) -> Result<Vec<(usi
         // SAFETY: the caller's promise, as in `index_sets`.
         let found = unsafe {
             slice(first, number, name)?;
-            sized(first.add(index), &format!("{name}[{index}]"))?
+            sized(first, index, &format!("{name}[{index}]"))?
         };
         // SAFETY: the caller's promise.
         let at =

@@ -9,7 +9,7 @@ use haloport::exchange::{ExchangeError, FieldLayout, FieldSet};
 use haloport::field::BlockLayout;
 use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
-use crate::arguments::{clear, count, make, sized, slice, text, write};
+use crate::arguments::{Struct, clear, count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of, vector_of};
 use crate::comm::agree;
 use crate::device::Place;
@@ -31,6 +31,9 @@ pub(crate) struct COptions {
     pub(crate) path: *const c_char,
     pub(crate) queue: CStream,
 }
+
+// SAFETY: numbers, and pointers that may be null.
+unsafe impl Struct for COptions {}
 
 /// Those options, checked.
 struct Options {
@@ -207,7 +210,7 @@ impl Checked {
         let arrays = fields * per_field;
         // SAFETY: as above. The size of the first array shows that the caller's struct has the expected layout.
         unsafe {
-            sized(like, "like[0]")?;
+            sized(like, 0, "like[0]")?;
             slice(like, arrays, "like")?;
         }
         let data: &[*mut c_void] = match data.is_null() && !fixed {
@@ -220,7 +223,7 @@ impl Checked {
         for place in 0..arrays {
             let name = format!("like[{place}]");
             // SAFETY: as above.
-            let array = unsafe { sized(like.add(place), &name)? };
+            let array = &unsafe { sized(like, place, &name)? };
             let (element, vector) = (element_of(array, &name)?, vector_of(array, &name)?);
             if place % per_field == 0 {
                 // SAFETY: as above.
@@ -280,7 +283,7 @@ unsafe fn place_of<'a>(
     for place in arrays {
         let name = format!("like[{place}]");
         // SAFETY: the caller's promise.
-        let device = unsafe { device_name(sized(like.add(place), &name)?, &name)? };
+        let device = unsafe { device_name(&sized(like, place, &name)?, &name)? };
         let this = Place::of(device, queue, address(data, place));
         match (found, this.map_err(|error| wrong_address(place, error))?) {
             (Some(known), Some(this)) if known != this => {
@@ -326,7 +329,7 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
     }
     // SAFETY: the caller's promise.
     let (options, path) = unsafe {
-        let options = sized(options, "options")?;
+        let options = sized(options, 0, "options")?;
         (options, text(options.path, "options.path")?)
     };
     let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));

@@ -93,8 +93,9 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(NULL, &grid, HP_SPLIT, NULL, &made));
     REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(comm, NULL, HP_SPLIT, NULL, &made));
     REFUSED(HP_ARGUMENT, "null", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, NULL));
-    for (uint32_t size = 0; size < 4; size++) {
-        grid = row(), grid.size = size * 100;
+    uint32_t sizes[] = {0, 4, 12, sizeof grid - 4, sizeof grid + 8, 3000};
+    for (int i = 0; i < 6; i++) {
+        grid = row(), grid.size = sizes[i];
         REFUSED(HP_ARGUMENT, "grid.size", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     }
     int32_t axes[] = {-1, 0, 5, 1 << 30};
@@ -115,6 +116,11 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
         grid = row(), grid.halo_upper[0] = widths[i];
         REFUSED(status, "halo", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     }
+    /* A program that was compiled when the struct ended before `parts`. */
+    grid = row(), grid.size = offsetof(hp_grid, parts);
+    memset((char *)&grid + offsetof(hp_grid, parts), 0xff, sizeof grid - offsetof(hp_grid, parts));
+    CHECK(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    CHECK(hp_pattern_free(made));
     grid = row(), grid.parts[0] = 3;
     REFUSED(HP_ARGUMENT, "parts", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row(), grid.parts[0] = -3;
@@ -158,7 +164,7 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_ARGUMENT, "ids", hp_pattern_ids(comm, 1, NULL, &made));
     REFUSED(HP_ARGUMENT, "domains", hp_pattern_ids(comm, -1, &ids, &made));
     hp_ids other = ids;
-    other.size = 8;
+    other.size = 4;
     REFUSED(HP_ARGUMENT, "ids[0].size", hp_pattern_ids(comm, 1, &other, &made));
     other = ids, other.cells = -1;
     REFUSED(HP_ARGUMENT, "cells", hp_pattern_ids(comm, 1, &other, &made));
