@@ -61,3 +61,54 @@ fn kinds_of_streams_in_fortran_are_those_of_the_header() {
         assert!(module.contains(&expected), "expected `{expected}` in haloport.f90 for {name}");
     }
 }
+
+/// The names of docs/languages.md are those of the sources.
+#[test]
+fn the_table_of_languages_names_what_there_is() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let read = |path: &str| {
+        std::fs::read_to_string(format!("{root}/{path}")).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let [header, cpp] = ["haloport.h", "haloport.hpp"].map(|name| read(&format!("crates/c/include/{name}")));
+    let rust: String = ["src", "crates/core/src", "crates/transport-mpi/src"]
+        .iter()
+        .map(|folder| rust_in(format!("{root}/{folder}").as_ref()))
+        .collect();
+    let python = read("crates/python/python/haloport/_haloport.pyi") + &read("crates/python/src/layout.rs");
+    let fortran = read("crates/c/fortran/haloport.f90") + &read("crates/c/fortran/haloport_fortran.c");
+    let sources = [rust, python, header.clone(), cpp + &header, fortran];
+    let table = read("docs/languages.md");
+    let rows = table.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1);
+    let mut names = 0;
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+        assert_eq!(cells.len(), 1 + sources.len(), "{row}");
+        for (cell, source) in cells[1..].iter().zip(&sources) {
+            for name in cell.split('`').skip(1).step_by(2) {
+                let is_part = |character: char| character.is_alphanumeric() || character == '_';
+                let found = source.match_indices(name).any(|(at, _)| {
+                    let before = source[..at].chars().next_back().is_some_and(is_part);
+                    let after = source[at + name.len()..].chars().next().is_some_and(is_part);
+                    !before && !after
+                });
+                assert!(found, "{}: found no `{name}` in the sources of a language", cells[0]);
+                names += 1;
+            }
+        }
+    }
+    assert!(names > 150, "{names} names");
+}
+
+/// All Rust in a folder.
+fn rust_in(folder: &std::path::Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            text += &rust_in(&path);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            text += &std::fs::read_to_string(&path).expect("a source");
+        }
+    }
+    text
+}
