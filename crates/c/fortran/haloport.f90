@@ -1,4 +1,4 @@
-! Haloport for Fortran 2018. docs/c-and-fortran.md is the tutorial.
+! Haloport for Fortran 2018. docs/fortran.md is the tutorial.
 !
 !   call hp_comm_create(comm, MPI_COMM_WORLD%MPI_VAL)
 !   call hp_pattern_create(cells, comm, ids, owned)
@@ -723,7 +723,7 @@ contains
   end function
 
   ! A JSON text of what was settled: for each neighbour and array the path, and why no quicker one; the amounts of data. Arrays and
-  ! ranks count from 0 in it. docs/c-and-fortran.md explains its words. Empty after a failure.
+  ! ranks count from 0 in it. docs/fields.md explains its words. Empty after a failure.
   function plan_describe(self, stat, errmsg) result(text)
     class(hp_plan), intent(in) :: self
     integer, intent(out), optional :: stat

@@ -1,5 +1,5 @@
 /*
- * Haloport: halo exchange of distributed fields. docs/c-and-fortran.md is the tutorial.
+ * Haloport: halo exchange of distributed fields. docs/c.md is the tutorial.
  *
  * - Functions return a status; `hp_message` has the text of the last failure of this thread.
  * - Indices, domains and ranks count from 0. Boxes are half-open: `upper` is one past the last cell.
@@ -303,7 +303,7 @@ hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *li
 
 /*
  * The devices, the amounts of data, and how each field gets to and from each other rank: its path, and `why` it takes no quicker
- * one, a word of docs/c-and-fortran.md.
+ * one, a word of docs/fields.md.
  */
 hp_status hp_plan_describe(const hp_plan *plan, char *text, size_t *bytes);
 
