@@ -15,8 +15,9 @@
 ! gfortran passes copies of members of all elements, such as `swarm%mass`, and of pointers to them: exchange those with `update`,
 ! and not in plans that are `fixed`.
 !
-! All procedures have `stat` and `errmsg`, as statements of Fortran do: 0 for success, otherwise a status of haloport.h and its
-! text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not ready, no cells.
+! All procedures but `hp_on` have `stat` and `errmsg`, as statements of Fortran do: 0 for success, otherwise a status of haloport.h
+! and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not ready, no
+! cells.
 module haloport
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
     c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t

@@ -9,7 +9,8 @@
  * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
- * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused.
+ * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused, until its
+ *   place has been used by 65,536 later handles.
  * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
  */
 #ifndef HALOPORT_H

@@ -4,7 +4,7 @@
 //   auto cells = haloport::pattern::split(comm, grid);
 //   haloport::plan update(cells, u, v);            // collective; anything with extent(i) and stride(i)
 //   update(u, v);                                  // any views of these layouts
-//   auto pending = update.start({HP_ON, 0, stream}, u, v);
+//   auto pending = update.start({HP_ON, 0, reinterpret_cast<uintptr_t>(stream)}, u, v);
 //   interior(u, v);
 //   pending.finish();
 //

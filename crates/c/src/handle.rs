@@ -1,4 +1,4 @@
-//! Opaque handles for callers. A use of a freed handle is noticed.
+//! Opaque handles for callers. A use of a freed handle is noticed, until its slot has been used 65,536 times more.
 //!
 //! A handle is the address of a slot and, in its high 16 bits, the number of times that the slot was used before. Slots are
 //! never freed, but used again, so that looking at the one of a freed handle is safe.

@@ -1,6 +1,6 @@
 """Halo exchange of the arrays that programs already hold.
 
-A grid or a mesh says which cells each rank owns. Its plans fill the halos of arrays of NumPy, CuPy, PyTorch, JAX, dpctl
+A grid or a mesh says which cells each rank owns. Its plans fill the halos of arrays of NumPy, CuPy, PyTorch, JAX, Numba
 and dpnp where they are, between ranks that are MPI processes or threads:
 
 >>> import numpy as np, haloport as hp
