@@ -580,9 +580,9 @@ contains
   ! Prepares exchanges of arrays like these. Collective.
   !
   ! `axes` has a word for each axis of an array: 'cells', or 'nproma' and 'blocks' for cells in blocks; on a grid '1' to '4', or
-  ! 'x', 'y', 'z'; 'levels' for any axis along which every cell has elements; 'components'. Arrays of lower rank have no
-  ! components, then no levels. With a part for each array, separated by ';', they may differ. By default the axes of the grid, or
-  ! the cells, come first, then levels.
+  ! 'x', 'y', 'z'; 'levels' for any axis along which every cell has elements; 'components'. If an array has fewer axes than there
+  ! are words, 'components' is dropped first, then 'levels'. With a part for each array, separated by ';', they may differ. By
+  ! default the axes of the grid, or the cells, come first, then levels.
   !
   ! Arrays on a grid begin with their halo. If they have more around their cells, `halo` says how many cells are before the first
   ! owned one along each axis, or `lower` their lower bounds, if the first owned cell has the index 1. Both have one value for all

@@ -50,7 +50,7 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     /// A word for streams of this device, and of others of its backend in this process; `None` if it has none.
     fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError>;
 
-    /// A word for streams of this device at the begin of shared memory of at least [`WORD_BYTES`] bytes.
+    /// A word for streams of this device at the start of shared memory of at least [`WORD_BYTES`] bytes.
     fn shared_stream_word(&self, memory: SharedMemory) -> Result<StreamWord, DeviceError>;
 
     /// As [`StreamMessaging::offer_stream_messages`](crate::device::StreamMessaging::offer_stream_messages).

@@ -71,7 +71,7 @@ pub(crate) struct StreamWindows<D: Device> {
 pub(super) enum Stage {
     /// Nothing, or the exchange is over.
     Over,
-    /// At most its begin.
+    /// At most its start.
     Begun,
     /// All of it.
     Put,
@@ -173,7 +173,7 @@ impl<D: Device> StreamWindows<D> {
         })
     }
 
-    /// Puts the exchange into the stream of `lane`; if `awaits_on_host`, only its begin. The work before comes before it
+    /// Puts the exchange into the stream of `lane`; if `awaits_on_host`, only its start. The work before comes before it
     /// in that stream.
     ///
     /// # Safety
