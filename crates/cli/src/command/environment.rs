@@ -17,7 +17,7 @@ struct Variable {
 }
 
 /// All variables. `logs`, which reads `RUST_LOG`, checks it.
-const VARIABLES: [Variable; 9] = [
+const VARIABLES: [Variable; 11] = [
     Variable {
         name: "HALOPORT_CACHE_DIR",
         help: "Folder for compiled kernels [default: ~/.cache/haloport/kernels]; empty for none",
@@ -35,6 +35,11 @@ const VARIABLES: [Variable; 9] = [
             let known = ["", "fabric", "fd", "ipc"].map(OsStr::new);
             refuse_if(!known.contains(&value), "fabric, fd or ipc")
         },
+    },
+    Variable {
+        name: "HALOPORT_MPI",
+        help: "File or name of the MPI library [default: the one that is found, that of the launcher first]",
+        check: check_files,
     },
     Variable {
         name: "HALOPORT_MPI_CUDA",
@@ -62,6 +67,12 @@ const VARIABLES: [Variable; 9] = [
         check: check_limit,
     },
     Variable { name: "NO_COLOR", help: "If set, write nothing in colour", check: |_| Ok(()) },
+    Variable {
+        name: "RAYON_NUM_THREADS",
+        help: "Threads of the CPU device, if none are asked for [default: one for each core; one for each of several \
+               processes of a node]",
+        check: |_| Ok(()),
+    },
     Variable {
         name: "RUST_LOG",
         help: "Log lines on standard error: off, error, warn, info, debug or trace [default: warn], or such \
