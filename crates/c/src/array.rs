@@ -6,6 +6,7 @@ use haloport::ElementType;
 use haloport::field::{ArrayShape, AxisRole};
 
 use crate::arguments::{Struct, check_beyond, count, text};
+use crate::element::{BYTES, element_type};
 use crate::pattern::AXES;
 use crate::status::Failure;
 
@@ -33,8 +34,6 @@ unsafe impl Struct for CArray {}
 /// The most components of vectors.
 const VECTOR: usize = 4;
 
-/// `HP_BYTES` of the header.
-const BYTES: i32 = 15;
 /// `HP_CELLS` of the header, then those of further axes of a grid.
 pub(crate) const CELLS: i32 = 1;
 /// One past them.
@@ -72,27 +71,6 @@ pub(crate) fn element_of(array: &CArray, name: &str) -> Result<ElementType, Fail
             element.bytes()
         ))),
     }
-}
-
-/// The element type that has this number in `hp_type`, other than `HP_BYTES`.
-pub(crate) fn element_type(number: i32) -> Option<ElementType> {
-    const NUMBERED: [ElementType; BYTES as usize - 1] = [
-        ElementType::I8,
-        ElementType::I16,
-        ElementType::I32,
-        ElementType::I64,
-        ElementType::U8,
-        ElementType::U16,
-        ElementType::U32,
-        ElementType::U64,
-        ElementType::F16,
-        ElementType::Bf16,
-        ElementType::F32,
-        ElementType::F64,
-        ElementType::Complex32,
-        ElementType::Complex64,
-    ];
-    NUMBERED.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
 }
 
 /// The axes of the grid along which the first components of an array point; none for scalars.

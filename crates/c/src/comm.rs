@@ -7,7 +7,7 @@ use haloport::comm::{Reducible, TransportError};
 use haloport::{Communicator, ElementType, Reduction, mpi};
 
 use crate::arguments::{count, make, slice, slice_mut, write};
-use crate::array::element_type;
+use crate::element::element_type;
 use crate::handle::{Handle, kind};
 use crate::status::{Failure, Status, call};
 

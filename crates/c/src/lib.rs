@@ -4,7 +4,7 @@
 //!
 //! - `plan`: exchanges; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours copy straight from;
 //! - `pattern`, `comm`: which cells each rank owns, and the ranks;
-//! - `array`, `stream`, `device`: what the structs of the header mean;
+//! - `array`, `element`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
 //! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.
 //!
@@ -16,6 +16,7 @@ mod array;
 mod comm;
 mod describe;
 mod device;
+mod element;
 mod flights;
 mod handle;
 #[doc(hidden)]

@@ -241,7 +241,7 @@ fn vectors_of(vector: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Vec<usiz
 
 fn path_of(value: &Bound<'_, PyAny>) -> PyResult<DataPath> {
     let text: String = number(value, "path", "a str such as 'direct'")?;
-    text.parse().map_err(|error| PyValueError::new_err(format!("path: {error}")))
+    text.parse::<DataPath>().map_err(|error| PyValueError::new_err(format!("path: {error}")))
 }
 
 impl Plan {

@@ -433,7 +433,7 @@ def test_wrong_folds(ranks: Ranks) -> None:
             ({"cubed_sphere": True}, "shape: expected 6 tiles"),
             ({"fold": "cell", "shape": (8 * size,)}, "shape: expected 2 axes or more"),
             ({"fold": "cell", "shape": (8 * size, 7)}, "even number"),
-            ({"fold": "cell", "periodic": True}, "periodic along"),
+            ({"fold": "cell", "periodic": True}, "along which the grid is periodic"),
         ):
             with pytest.raises(ValueError, match=text):
                 haloport.Grid(**{"shape": (8 * size, 8), "comm": comm, **wrong})

@@ -201,7 +201,7 @@ contains
     call hp_pattern_create(made, comms(1), 6, [0], [2], [2, 4], [0, 0], [2], [5, 6], stat=stat, errmsg=text)
     call refused(stat, text, 'receive_counts: expected this number of values: 2, found 1')
     call hp_pattern_create(made, comms(1), 6, [0], [1], [7], [0], [1], [5], stat=stat, errmsg=text)
-    call refused(stat, text, 'expected')
+    call refused(stat, text, 'include 6')
     call hp_pattern_create(made, comms(1), 6, [1], [1], [1], [1], [1], [5], stat=stat, errmsg=text)
     call refused(stat, text, 'rank')
     call hp_pattern_create(made, comms(1), -1, [0], [1], [1], [0], [1], [5], stat=stat, errmsg=text)
@@ -225,8 +225,10 @@ contains
     call hp_plan_create(plan, made, x)
     call plan%update(x)
     do tile = 1, 6
-      call check(neighbour(x(0, 1:n, tile)) /= tile .and. neighbour(x(n + 1, 1:n, tile)) /= tile, 'tiles along x')
-      call check(neighbour(x(1:n, 0, tile)) /= tile .and. neighbour(x(1:n, n + 1, tile)) /= tile, 'tiles along y')
+      call check(neighbour(x(0, 1:n, tile)) /= tile, 'the tile before along x')
+      call check(neighbour(x(n + 1, 1:n, tile)) /= tile, 'the tile behind along x')
+      call check(neighbour(x(1:n, 0, tile)) /= tile, 'the tile before along y')
+      call check(neighbour(x(1:n, n + 1, tile)) /= tile, 'the tile behind along y')
     end do
     call plan%free()
     call made%free()

@@ -20,7 +20,7 @@ fn found(comm: &Communicator, described: &Description, fields: usize) -> (DataPa
 fn routes_between_threads_say_why() {
     run_ranks(2, |comm| {
         let pattern = line(&comm)?;
-        let field = || Numbers::new(&device()?, &pattern);
+        let field = || -> Result<Numbers, Failure> { Ok(Numbers::new(&device()?, &pattern)?) };
         let bound = |options| Ok::<_, Failure>(pattern.bind_with((field()?, field()?), options)?.describe());
         let asked = |path| BindOptions::default().path(path);
         let preferred = |path| BindOptions::default().prefer(path);
@@ -33,7 +33,7 @@ fn routes_between_threads_say_why() {
         assert_eq!(found(&comm, &pattern.plan(&mut field()?)?.describe(), 1), messages(Obstacle::Passed));
 
         let layout = field()?.layout(0)?.clone();
-        let mut memory = vec![0.0; 6];
+        let mut memory = [0.0; 6];
         let lent = BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?;
         let described = pattern.bind(lent)?.describe();
         assert_eq!(found(&comm, &described, 1), messages(Obstacle::ReceiverMemory));
@@ -49,7 +49,7 @@ fn each_direction_has_a_reason_of_its_own() {
         let pattern = line(&comm)?;
         let own = Numbers::new(&device()?, &pattern)?;
         let layout = own.layout(0)?.clone();
-        let mut memory = vec![0.0; 6];
+        let mut memory = [0.0; 6];
         let described = if comm.rank() == 0 {
             pattern.bind(BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?)?.describe()
         } else {
@@ -86,7 +86,7 @@ fn a_description_is_written_as_json() {
     run_ranks(2, |comm| {
         let pattern = line(&comm)?;
         let described = pattern.plan(&mut Numbers::new(&device()?, &pattern)?)?.describe();
-        let json: serde_json::Value = serde_json::to_value(&described).unwrap();
+        let json: serde_json::Value = serde_json::to_value(described).unwrap();
         assert_eq!(json["choice"]["path"], "quickest");
         assert_eq!(json["message_bytes"], 16);
         let (from, to) = (1 - comm.rank(), comm.rank());

@@ -18,6 +18,8 @@ use crate::transport::{Reduction, TransportError, Window};
 /// What the options ask for.
 pub(crate) struct Asked {
     pub(crate) path: DataPath,
+    /// The path that the program asks for, also where streams exchange messages.
+    pub(crate) by_program: DataPath,
     pub(crate) copied_by: CopiedBy,
     /// Maximum size of a staged message in bytes.
     pub(crate) chunk: usize,

@@ -28,7 +28,7 @@ impl PartFields {
         pattern: &Pattern,
         peer: usize,
         [tag, halo_tag]: [u32; 2],
-        &Asked { path, copied_by, chunk }: &Asked,
+        &Asked { path, by_program, copied_by, chunk }: &Asked,
         offer: &Offer,
     ) -> Result<Acceptance, TransportError> {
         let offered = Offered { pattern, peer, offer };
@@ -50,7 +50,7 @@ impl PartFields {
         if let Some(window) = published.filter(|_| accepted.takes(Way::Direct)) {
             self.borrow_published(&mut accepted, offered, halo_tag, copied_by, window)?;
         }
-        accepted.answer.obstacles = self.obstacles(path, offered, &accepted.answer.ways, &reachable);
+        accepted.answer.obstacles = self.obstacles(by_program, offered, &accepted.answer.ways, &reachable);
         self.choose_pieces(pattern, peer, offer, &mut accepted.answer.ways);
         accepted.chunks = self.set_chunks(pattern, peer, chunk, offer, &mut accepted.answer.ways);
         Ok(accepted)
@@ -106,14 +106,13 @@ impl PartFields {
         let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
         let obstacles = fields.map(|(((_, field), offered), (way, reachable))| match (way.path(), path) {
             (DataPath::Direct, _) => None,
-            (DataPath::StreamMessages, _) if apart => Some(Obstacle::Apart),
             (taken, asked) if taken == asked => Some(Obstacle::Asked),
             _ if apart => Some(Obstacle::Apart),
             (_, DataPath::Shared) if threads => Some(Obstacle::Threads),
             (DataPath::Shared, _) if *reachable => Some(Obstacle::Quicker),
             (DataPath::Messages, _) if !threads && (packs || *reachable) => Some(Obstacle::Refused),
             (DataPath::Messages, DataPath::Shared) => Some(Obstacle::Device),
-            _ => Some(no_direct_copies(field, offered)),
+            _ => Some(self.no_direct_copies(field, offered, threads)),
         });
         obstacles.collect()
     }
@@ -185,17 +184,24 @@ impl PartFields {
         windows.direct = Some(window);
         Ok(())
     }
-}
 
-/// Why a field is not copied straight from the one that is `offered`, although the two ranks share memory.
-fn no_direct_copies(field: &BoundField, offered: &FieldOffer) -> Obstacle {
-    if field.anchor.is_some() {
-        Obstacle::Passed
-    } else if field.storage.is_none() {
-        Obstacle::ReceiverMemory
-    } else if !offered.published && offered.handle.is_none() {
-        Obstacle::SenderMemory
-    } else {
-        Obstacle::Device
+    /// Why a field is not copied straight from the one that is `offered`, although the two ranks share memory.
+    fn no_direct_copies(&self, field: &BoundField, offered: &FieldOffer, threads: bool) -> Obstacle {
+        if field.anchor.is_some() {
+            Obstacle::Passed
+        } else if field.source.is_some() {
+            Obstacle::TwoFields
+        } else if field.storage.is_none() {
+            Obstacle::ReceiverMemory
+        } else if !offered.published && offered.handle.is_none() && (threads || self.may_reach_others()) {
+            Obstacle::SenderMemory
+        } else {
+            Obstacle::Device
+        }
+    }
+
+    /// Whether the device may reach memory of other processes.
+    fn may_reach_others(&self) -> bool {
+        self.device.info().runs_on_host() || self.device.exports_memory()
     }
 }

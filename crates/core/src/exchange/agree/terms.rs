@@ -188,7 +188,12 @@ impl Agreement {
         let mut built: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
         let mut failed = None;
         let (mut all_names, mut all_routes) = (Vec::new(), Vec::new());
-        let asked = Asked { path: choice.path, copied_by: self.copied_by, chunk: self.chunk };
+        let asked = Asked {
+            path: choice.path,
+            by_program: choice.path,
+            copied_by: self.copied_by,
+            chunk: self.chunk,
+        };
         for (step, pattern) in steps.iter().enumerate() {
             let tag = tag + (step * MAX_PARTS) as u32;
             let Negotiated { parts: ways, routes, names, chunks } =

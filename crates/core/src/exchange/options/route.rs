@@ -59,12 +59,15 @@ pub enum Obstacle {
     Threads,
     /// The exchange does not know the memory: fields are passed to each start.
     Passed,
+    /// Cells are read from one field and arrive in another ([`SourceTarget`](crate::SourceTarget)).
+    TwoFields,
     /// The field that is filled is in memory that was lent to the exchange.
     ReceiverMemory,
     /// The field that is read is in memory that other ranks cannot reach: it was lent to the exchange, or was not
     /// allocated for sharing.
     SenderMemory,
-    /// The device of one of the fields cannot reach the memory of the other one, or memory that ranks share.
+    /// The device of one of the fields cannot reach the memory of the other one, or memory that ranks share; if a warning
+    /// tells of a failed attempt, it says why.
     Device,
     /// The system or the driver has refused to share or to map memory; a warning says why.
     Refused,
@@ -76,6 +79,7 @@ named!(Obstacle {
     Apart => "apart",
     Threads => "threads",
     Passed => "passed",
+    TwoFields => "two-fields",
     ReceiverMemory => "receiver-memory",
     SenderMemory => "sender-memory",
     Device => "device",
@@ -91,6 +95,7 @@ impl Obstacle {
             Obstacle::Apart => "the two ranks share no memory",
             Obstacle::Threads => "threads of one process do not pack into shared memory",
             Obstacle::Passed => "memory is passed to each start, so that no other rank can know it",
+            Obstacle::TwoFields => "cells are read from one field and arrive in another",
             Obstacle::ReceiverMemory => "the receiver's memory was lent to the exchange",
             Obstacle::SenderMemory => {
                 "the sender's memory was not allocated for sharing, or was lent to the exchange"
