@@ -330,7 +330,8 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
     // SAFETY: the caller's promise.
     let (options, path) = unsafe {
         let options = sized(options, 0, "options")?;
-        (options, text(options.path, "options.path")?)
+        let path = text(options.path, "options.path")?;
+        (options, path)
     };
     let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));
     let path = path.map(|path| path.parse::<DataPath>()).transpose();

@@ -44,8 +44,8 @@ pub(crate) struct HaloWidths {
     pub(crate) lower: [i64; MAX_AXES],
     pub(crate) upper: [i64; MAX_AXES],
     pub(crate) connectivity: Connectivity,
-    /// Where halos end along each axis, if they are clipped: the first cell, and one past the last.
-    pub(crate) ends: [(i64, i64); MAX_AXES],
+    /// One past the last cell along each axis along which halos are clipped, and so begin at 0; 0 along others.
+    pub(crate) ends: [i64; MAX_AXES],
 }
 
 impl From<usize> for Halo {
@@ -97,7 +97,7 @@ impl Halo {
             lower: [0; MAX_AXES],
             upper: [0; MAX_AXES],
             connectivity: self.connectivity,
-            ends: [(i64::MIN, i64::MAX); MAX_AXES],
+            ends: [0; MAX_AXES],
         };
         if let Widths::PerSide(sides) = &self.widths {
             grid.check_length("the list of halo widths", sides.len())?;
@@ -127,8 +127,7 @@ impl Halo {
             made.lower[axis] = limit(lower, expected)?;
             made.upper[axis] = limit(upper, at_fold.map_or(expected, |fold| fold.widest()))?;
             if self.clipped && !grid.is_periodic(axis) && !grid.is_tile_axis(axis) {
-                let end = if at_fold.is_some() { i64::MAX } else { grid.extent(axis) as i64 };
-                made.ends[axis] = (0, end);
+                made.ends[axis] = if at_fold.is_some() { i64::MAX } else { grid.extent(axis) as i64 };
             }
         }
         let found = made.images(grid);
@@ -163,8 +162,9 @@ impl HaloWidths {
 
     /// The ends of the halo of `domain` along an axis.
     fn along(&self, domain: &IndexBox, axis: usize) -> (i64, i64) {
-        let ((lower, upper), (first, past)) = (domain.bounds(axis), self.ends[axis]);
-        ((lower - self.lower[axis]).max(first.min(lower)), (upper + self.upper[axis]).min(past.max(upper)))
+        let ((lower, upper), end) = (domain.bounds(axis), self.ends[axis]);
+        let (first, past) = (lower - self.lower[axis], upper + self.upper[axis]);
+        if end == 0 { (first, past) } else { (first.max(0), past.min(end)) }
     }
 
     /// The halo of `domain` as disjoint boxes, including those outside of a non-periodic grid.

@@ -383,7 +383,7 @@ enum Description {
         periodic: Vec<bool>,
         cubed_sphere: bool,
         fold: Option<Fold>,
-        widths: HaloWidths,
+        widths: Box<HaloWidths>,
     },
     Unstructured,
     Lists,
@@ -470,7 +470,7 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     if widths != widths0 {
         let axes = cells.axes();
         let show = |it: &HaloWidths| {
-            let clipped = if it.ends.iter().any(|(first, _)| *first == 0) { ", clipped" } else { "" };
+            let clipped = if it.ends.iter().any(|&end| end > 0) { ", clipped" } else { "" };
             let (lower, upper) = (&it.lower[..axes], &it.upper[..axes]);
             format!("{lower:?} below, {upper:?} above, {:?}{clipped}", it.connectivity)
         };

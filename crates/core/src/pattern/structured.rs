@@ -22,7 +22,7 @@ pub(super) fn make(
         periodic: grid.periodic_axes().to_vec(),
         cubed_sphere: grid.is_cubed_sphere(),
         fold: grid.fold(),
-        widths: *widths,
+        widths: Box::new(*widths),
     });
     agree(comm, &description, stray_domain(grid, domains))?;
     let widths = widths?;
