@@ -334,7 +334,7 @@ def arguments() -> Iterator[Case]:
         yield Case(f"layout, {options}", lambda g=given: plan(hp.Layout((10,), "f8", **g)), ValueError, text)
     yield Case("a huge layout", lambda: plan(hp.Layout((2**64 - 1,), "f8", strides=(1,), origin=(1,))), ValueError, "memory")
     yield Case("huge levels", lambda: plan(hp.Layout((10, MOST), "f8", strides=(1, 10))), ValueError, "axis 1")
-    yield Case("parts and domains", lambda: grid(parts=(1,), domains=[]), ValueError, "leave one out")
+    yield Case("parts and domains", lambda: grid(parts=(1,), domains=[]), ValueError, "leave the others out")
     yield Case("a grid without axes", lambda: hp.Grid((), comm=alone()), ValueError, "axes")
     yield Case("a grid of 5 axes", lambda: grid(1, 1, 1, 1, 1), ValueError, "axes")
     yield Case("a grid without cells", lambda: grid(0, 8), ValueError, "axis 0")

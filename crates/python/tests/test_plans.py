@@ -380,7 +380,7 @@ def test_tripolar_grids(ranks: Ranks, fold: str, points: str) -> None:
             grid = haloport.Grid(shape, halo=halo, parts=parts, fold=fold, points=points, comm=comm)
             assert grid.periodic == (False, True)
             scalar, vector = grid.empty(), grid.empty(levels=2)
-            rows, columns = grid.indices()
+            rows, columns = np.broadcast_arrays(*grid.indices())
             for fixed in (False, True):
                 for array in (scalar, vector[..., 0], vector[..., 1]):
                     array[...] = -12345
@@ -412,7 +412,7 @@ def test_cubed_spheres(ranks: Ranks) -> None:
         grid = haloport.Grid((6, 4, 4), halo=[0, 1, 1], parts=[comm.size, 1, 1], cubed_sphere=True, comm=comm)
         tile = grid.empty("i8")
         tile[...] = -1
-        tile[grid.owned] = grid.indices()[0][grid.owned]
+        tile[grid.owned] = np.broadcast_arrays(*grid.indices())[0][grid.owned]
         grid.plan(tile)(tile)
         for number, own in zip(range(grid.lower[0], grid.upper[0]), tile, strict=True):
             edges = [own[0, 1:-1], own[-1, 1:-1], own[1:-1, 0], own[1:-1, -1]]

@@ -545,7 +545,7 @@ contains
     case (2)
       call draw_boxes(draw, cells, comm%size(), comm%rank(), lower, upper)
     end select
-    call hp_pattern_create(pattern, comm, cells, halo, periodic, parts, lower, upper, home%faces_only, stat, text)
+    call hp_pattern_create(pattern, comm, cells, halo, periodic, parts, lower, upper, home%faces_only, stat=stat, errmsg=text)
     if (stat /= 0) return
     if (.not. allocated(periodic)) periodic = [(.false., axis=1, home%axes)]
     call read_grid(pattern, cells, widths(:, :home%axes), periodic, home, lower, upper)

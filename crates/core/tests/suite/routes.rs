@@ -88,7 +88,7 @@ fn a_description_is_written_as_json() {
         let described = pattern.plan(&mut Numbers::new(&device()?, &pattern)?)?.describe();
         let json: serde_json::Value = serde_json::to_value(described).unwrap();
         assert_eq!(json["choice"]["path"], "quickest");
-        assert_eq!(json["message_bytes"], 16);
+        assert_eq!(json["messages"], 1);
         let (from, to) = (1 - comm.rank(), comm.rank());
         let route =
             serde_json::json!({ "from": from, "to": to, "field": 0, "path": "messages", "why": "passed" });
