@@ -24,8 +24,8 @@ module haloport
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
-  public :: hp_comm, hp_pattern, hp_plan, hp_stream, hp_ticket
-  public :: hp_comm_create, hp_comm_threads, hp_pattern_create, hp_plan_create
+  public :: hp_comm, hp_memory, hp_pattern, hp_plan, hp_stream, hp_ticket
+  public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_pattern_create, hp_plan_create
   public :: hp_default, hp_block, hp_on
 
   ! The ranks of a program, seen from one of them.
@@ -68,6 +68,14 @@ module haloport
     procedure :: free => plan_free
   end type
 
+  ! Memory from which neighbours on this node copy straight, of an array that `hp_allocate` makes.
+  type :: hp_memory
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: free => memory_free
+  end type
+
   ! Names an exchange that was started, until it is finished.
   type :: hp_ticket
     private
@@ -88,6 +96,11 @@ module haloport
 
   interface hp_pattern_create
     module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_lists
+  end interface
+
+  interface hp_allocate
+    module procedure allocate_real64_1, allocate_real64_2, allocate_real64_3, allocate_real64_4, &
+      allocate_real32_1, allocate_real32_2, allocate_real32_3, allocate_real32_4
   end interface
 
   ! In haloport_fortran.c and haloport.h.
@@ -138,6 +151,17 @@ module haloport
     integer(c_int) function hpf_plan_free(plan) bind(c)
       import
       type(c_ptr), value :: plan
+    end function
+    integer(c_int) function hpf_memory_create(pattern, grid_axes, bytes, rank, extents, memory, address) bind(c)
+      import
+      type(c_ptr), value :: pattern
+      integer(c_int32_t), value :: grid_axes, bytes, rank
+      integer(c_int64_t), intent(in) :: extents(*)
+      type(c_ptr), intent(out) :: memory, address
+    end function
+    integer(c_int) function hp_memory_free(memory) bind(c)
+      import
+      type(c_ptr), value :: memory
     end function
     integer(c_int) function hpf_plan_describe(plan, text, bytes) bind(c)
       import
@@ -575,6 +599,211 @@ contains
     call ended(code, stat, errmsg)
   end subroutine
 
+  ! --- Memory ---
+
+  ! `hp_allocate(memory, pattern, array)` makes an array of zeros on a grid or a mesh, with its halo, from which neighbours on this node
+  ! copy straight in plans with `fixed`. `array` then points to it; its bounds are those of `with_halo` of the pattern, and 1 to
+  ! `levels` along one more axis if it has one. It lasts until `memory` is freed, which comes after its plans. Not collective.
+
+  subroutine allocate_real64_1(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_double), pointer, intent(out) :: array(:)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double), pointer :: all(:)
+    integer :: lower(1), extents(1)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 8, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real64_2(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_double), pointer, intent(out) :: array(:, :)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double), pointer :: all(:, :)
+    integer :: lower(2), extents(2)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 8, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):, lower(2):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real64_3(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_double), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double), pointer :: all(:, :, :)
+    integer :: lower(3), extents(3)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 8, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):, lower(2):, lower(3):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real64_4(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_double), pointer, intent(out) :: array(:, :, :, :)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double), pointer :: all(:, :, :, :)
+    integer :: lower(4), extents(4)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 8, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):, lower(2):, lower(3):, lower(4):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real32_1(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_float), pointer, intent(out) :: array(:)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_float), pointer :: all(:)
+    integer :: lower(1), extents(1)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 4, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real32_2(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_float), pointer, intent(out) :: array(:, :)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_float), pointer :: all(:, :)
+    integer :: lower(2), extents(2)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 4, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):, lower(2):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real32_3(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_float), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_float), pointer :: all(:, :, :)
+    integer :: lower(3), extents(3)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 4, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):, lower(2):, lower(3):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  subroutine allocate_real32_4(memory, pattern, array, levels, stat, errmsg)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    real(c_float), pointer, intent(out) :: array(:, :, :, :)
+    integer, intent(in), optional :: levels
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_float), pointer :: all(:, :, :, :)
+    integer :: lower(4), extents(4)
+    type(c_ptr) :: address
+    integer(c_int) :: code
+    nullify (array)
+    call make_memory(memory, pattern, 4, levels, lower, extents, address, code)
+    if (code == 0) then
+      call c_f_pointer(address, all, extents)
+      array(lower(1):, lower(2):, lower(3):, lower(4):) => all
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! The memory of an array of reals of that many bytes, and its bounds.
+  subroutine make_memory(memory, pattern, bytes, levels, lower, extents, address, code)
+    type(hp_memory), intent(out) :: memory
+    type(hp_pattern), intent(in) :: pattern
+    integer, intent(in) :: bytes
+    integer, intent(in), optional :: levels
+    integer, intent(out) :: lower(:), extents(:)
+    type(c_ptr), intent(out) :: address
+    integer(c_int), intent(out) :: code
+    integer(c_int64_t) :: first(4), past(4)
+    integer :: own
+    own = max(int(pattern%axes), 1)
+    lower = 1; extents = 1
+    address = c_null_ptr
+    code = hpf_pattern_box(pattern%handle, pattern%axes, 1, first, past)
+    if (code /= 0) return
+    if (size(lower) /= merge(own + 1, own, present(levels))) then
+      call complain('array', 'an axis for each of the pattern, and one more with `levels`:', merge(own + 1, own, present(levels)), &
+        size(lower))
+    else
+      lower(:own) = int(first(:own)) + 1
+      extents(:own) = int(past(:own) - first(:own))
+      if (present(levels)) extents(own + 1) = levels
+    end if
+    code = hpf_memory_create(pattern%handle, pattern%axes, int(bytes, c_int32_t), int(size(lower), c_int32_t), &
+      int(extents, c_int64_t), memory%handle, address)
+  end subroutine
+
+  ! Frees the memory, after the plans of its array.
+  subroutine memory_free(self, stat, errmsg)
+    class(hp_memory), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hp_memory_free(self%handle)
+    self%handle = c_null_ptr
+    call ended(code, stat, errmsg)
+  end subroutine
+
   ! --- Plans ---
 
   ! Prepares exchanges of arrays like these. Collective.
@@ -593,7 +822,7 @@ contains
   ! separated by ';', of which those of scalars are empty, arrays may differ. By default all are scalars.
   !
   ! With `fixed`, the plan keeps these arrays, which must not move or end before it. Neighbours that are threads of this process
-  ! then copy straight from them. Between processes `fixed` saves nothing, since the module has no memory that processes share.
+  ! then copy straight from them; other processes of the node do so if the arrays are those of `hp_allocate`.
   !
   ! `in_flight` is how many exchanges can be started and not finished at once, by default 1. With more, `start`, `finish` and
   ! `ready` need tickets.

@@ -404,6 +404,23 @@ int hpf_ready(hpf_plan *plan, int32_t has_ticket, int64_t passed, int32_t *ready
     return ended(hp_ready(plan->plan, ticket, ready));
 }
 
+/* Memory of an array of reals whose axes are those of the pattern, and levels if it has one more. */
+int hpf_memory_create(hp_pattern *pattern, int32_t grid_axes, int32_t bytes, int32_t rank, const int64_t *extents, hp_memory **memory,
+                      void **address) {
+    hp_array like = HP_ARRAY_INIT;
+    const int own = grid_axes > 0 ? grid_axes : 1;
+    *memory = NULL, *address = NULL;
+    if (complained()) return HP_ARGUMENT;
+    like.type = bytes == 4 ? HP_F32 : HP_F64, like.axes = rank;
+    int64_t stride = bytes;
+    for (int axis = 0; axis < rank && axis < MOST_AXES; axis++) {
+        like.extent[axis] = extents[axis], like.stride[axis] = stride;
+        like.role[axis] = axis < own ? HP_CELLS + own - 1 - axis : HP_LEVELS;
+        stride *= extents[axis] > 0 ? extents[axis] : 1;
+    }
+    return ended(hp_memory_create(pattern, &like, memory, address));
+}
+
 /* Writes the description into `text` of `*bytes` bytes, if it fits, and what it needs into `*bytes`. */
 int hpf_plan_describe(hpf_plan *plan, char *text, size_t *bytes) {
     if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);

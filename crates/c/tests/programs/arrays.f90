@@ -28,6 +28,7 @@ program arrays
   call lengths()
   call lists()
   call sphere()
+  call memory_of_the_library()
   call staggered()
   call reductions()
   call tripolar()
@@ -243,6 +244,42 @@ contains
     if (all(edge == edge(1)) .and. edge(1) >= 1 .and. edge(1) <= 6) neighbour = edge(1)
     if (neighbour == 0) call check(.false., 'an edge of a sphere')
   end function
+
+  ! Arrays in memory of the library, in a plan that keeps them.
+  subroutine memory_of_the_library()
+    type(hp_memory) :: first, second, third
+    type(hp_plan) :: plan
+    real(real64), pointer :: u(:, :), wrong_rank(:)
+    real(real32), pointer :: w(:, :, :)
+    integer :: i, j, stat
+    character(300) :: text
+    call hp_allocate(first, grid, u)
+    call hp_allocate(second, grid, w, levels=3)
+    call check(all(lbound(u) == [0, -1]) .and. all(ubound(u) == [nx + 1, ny + 2]), 'bounds of memory')
+    call check(all(lbound(w) == [0, -1, 1]) .and. all(ubound(w) == [nx + 1, ny + 2, 3]), 'bounds of memory with levels')
+    call check(all(nint(u) == 0) .and. all(nint(w) == 0), 'memory of zeros')
+    do j = 1, ny
+      do i = 1, nx
+        u(i, j) = cell(i, j); w(i, j, :) = -real(cell(i, j), real32)
+      end do
+    end do
+    call hp_plan_create(plan, grid, u, w, fixed=.true.)
+    call plan%update(u, w)
+    do j = -1, ny + 2
+      do i = 0, nx + 1
+        call check(nint(u(i, j)) == cell(i, j) .and. all(nint(w(i, j, :)) == -cell(i, j)), 'memory of the library')
+      end do
+    end do
+    call plan%free()
+    call hp_allocate(third, grid, wrong_rank, stat=stat, errmsg=text)
+    call refused(stat, text, 'expected an axis for each of the pattern')
+    call check(.not. associated(wrong_rank), 'an array without memory')
+    call hp_allocate(third, grid, u, levels=3, stat=stat, errmsg=text); call refused(stat, text, '3, found 2')
+    call third%free()
+    call first%free()
+    call second%free()
+    call first%free()
+  end subroutine
 
   ! The cells of a chunk of a C grid, and the nodes around them, in arrays that have two cells, or nodes, on each side.
   subroutine staggered()

@@ -3,6 +3,7 @@
 ! WORLD is the number of MPI_COMM_WORLD in Fortran. So the program needs no module of MPI, which some MPIs do not have.
 program cases_mpi
   use, intrinsic :: iso_c_binding, only: c_int, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: real64
   use haloport
   use cases
   implicit none
@@ -23,6 +24,37 @@ program cases_mpi
   if (c_init(c_null_ptr, c_null_ptr) /= 0) error stop 'MPI_Init failed'
   call hp_comm_create(comm, world)
   call run_cases(comm)
+  call straight(comm)
   call comm%free()
   if (c_finalize() /= 0) error stop 'MPI_Finalize failed'
+
+contains
+
+  ! Neighbours on the same node copy straight from arrays of `hp_allocate`.
+  subroutine straight(comm)
+    type(hp_comm), intent(in) :: comm
+    integer, parameter :: cells = 64
+    type(hp_pattern) :: row
+    type(hp_memory) :: memory
+    type(hp_plan) :: plan
+    real(real64), pointer :: u(:, :)
+    integer :: low(2), high(2)
+    character(:), allocatable :: found
+    call hp_pattern_create(row, comm, [cells, cells*comm%size()], halo=[0, 1], periodic=[.false., .true.], parts=[1, comm%size()])
+    call hp_allocate(memory, row, u)
+    call row%owned(low, high)
+    u(:, low(2):high(2)) = comm%rank()
+    call hp_plan_create(plan, row, u, fixed=.true.)
+    call plan%update(u)
+    if (any(nint(u(:, low(2) - 1)) /= modulo(comm%rank() - 1, comm%size()))) error stop 'the halo below'
+    if (any(nint(u(:, high(2) + 1)) /= modulo(comm%rank() + 1, comm%size()))) error stop 'the halo above'
+    found = plan%describe()
+    if (comm%size() > 1 .and. index(found, '"path":"direct"') == 0 .and. index(found, '"why":"apart"') == 0) then
+      print '(a)', found
+      error stop 'neighbours do not copy straight'
+    end if
+    call plan%free()
+    call memory%free()
+    call row%free()
+  end subroutine
 end program
