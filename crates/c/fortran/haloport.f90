@@ -468,7 +468,11 @@ contains
     if (present(points)) kind_of_points = number_of('points', points, [character(12) :: 'cells', 'east-edges', 'north-edges', &
       'corners']) - 1
     if (present(clipped)) ends_at_walls = merge(1, 0, clipped)
-    if (present(like)) other = like%handle
+    if (present(like)) then
+      other = like%handle
+      if (.not. c_associated(other)) call hpf_complain( &
+        'like: expected a pattern, found one that was not made, or was freed'//c_null_char)
+    end if
     pattern%axes = axes
     call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, sphere, pivot, &
       kind_of_points, ends_at_walls, other, boxes, first, past, pattern%handle), stat, errmsg)

@@ -150,7 +150,8 @@ typedef struct hp_grid {
     int32_t fold;              /* a tripolar grid: the upper end of the axis before the last one, y, is folded onto itself along
                                   the last one, x, which is then periodic: 0, HP_FOLD_CELL or HP_FOLD_CORNER */
     int32_t points;            /* of a tripolar grid, those that the pattern exchanges: HP_POINTS_... */
-    int32_t clipped;           /* whether halos have no cells beyond ends of the grid that are not periodic */
+    int32_t clipped;           /* whether halos have no cells beyond ends of the grid that are not periodic. The stencil of cells at
+                                  such an end reaches beyond the array. `origin` of arrays with more room must not be all 0 */
     const hp_pattern *like;    /* with HP_SPLIT, null or a pattern of another grid: boxes are those of its grid, and end where
                                   this grid ends. So the nodes of a staggered grid are cut as its cells are */
 } hp_grid;

@@ -55,16 +55,28 @@ pub(crate) unsafe fn one<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, 
 ///
 /// # Safety
 /// It consists of numbers and pointers, and 0 is a value of each.
-pub(crate) unsafe trait Struct: Sized {}
+pub(crate) unsafe trait Struct: Sized {
+    /// Its size in bytes in the first header that had it.
+    const FIRST: usize = size_of::<Self>();
+}
 
-/// The size in bytes of the smallest struct: its size, and one number.
-const SMALLEST: usize = 8;
+/// Checks that a row of structs may be in memory.
+pub(crate) fn check_row<T: Struct>(first: *const T, count: usize, name: &str) -> Result<(), Failure> {
+    if count > 0 && first.is_null() {
+        return Err(Failure::argument(format!("{name}: expected an array of {count} elements, found null")));
+    }
+    if !first.is_aligned() || count > isize::MAX as usize / size_of::<T>() {
+        return Err(Failure::argument(format!("{name}: expected an array in memory, found {first:?}")));
+    }
+    Ok(())
+}
 
 /// Struct `index` of a row of structs. Programs that were compiled with an earlier header have shorter ones: what these lack
 /// is 0. All structs of a row have the same size.
 ///
 /// # Safety
-/// As for [`slice`], for a row of at least `index + 1` structs of the size that the first one has.
+/// Unless it is null, `first` is the address of a row of at least `index + 1` structs of the size that the first one says,
+/// which nothing writes meanwhile.
 pub(crate) unsafe fn sized<T: Struct>(first: *const T, index: usize, name: &str) -> Result<T, Failure> {
     // SAFETY: the caller's promise, of the first member alone.
     let of_first = *unsafe { one(first.cast::<u32>(), name) }? as usize;
@@ -74,11 +86,10 @@ pub(crate) unsafe fn sized<T: Struct>(first: *const T, index: usize, name: &str)
              header of the library, or an earlier one"
         ))
     };
-    if !(SMALLEST..=size_of::<T>()).contains(&of_first) || !of_first.is_multiple_of(align_of::<T>()) {
-        return Err(wrong(
-            format!("at most {}, a multiple of {}", size_of::<T>(), align_of::<T>()),
-            of_first,
-        ));
+    let (most, multiple) = (size_of::<T>(), align_of::<T>());
+    if !(T::FIRST..=most).contains(&of_first) || !of_first.is_multiple_of(multiple) {
+        let expected = if T::FIRST == most { most.to_string() } else { format!("{} to {most}", T::FIRST) };
+        return Err(wrong(expected, of_first));
     }
     let this = first.cast::<u8>().wrapping_add(index * of_first);
     // SAFETY: the caller's promise: there is one more struct of that size.

@@ -1,6 +1,7 @@
 //! Arrays: what their axes are, and their elements.
 
 use std::ffi::c_char;
+use std::mem::offset_of;
 
 use haloport::ElementType;
 use haloport::field::{ArrayShape, AxisRole};
@@ -29,7 +30,9 @@ pub(crate) struct CArray {
 }
 
 // SAFETY: numbers, and a pointer that may be null.
-unsafe impl Struct for CArray {}
+unsafe impl Struct for CArray {
+    const FIRST: usize = offset_of!(CArray, vector);
+}
 
 /// The most components of vectors.
 const VECTOR: usize = 4;

@@ -9,7 +9,7 @@ use haloport::exchange::FieldSet;
 use haloport::field::BlockLayout;
 use haloport::{AnyField, ElementType};
 
-use crate::arguments::{clear, make, sized, slice};
+use crate::arguments::{check_row, clear, make, sized};
 use crate::array::{CArray, device_name, element_of, shape_of};
 use crate::handle::{Handle, kind};
 use crate::pattern::{Domains, of_handle};
@@ -114,12 +114,9 @@ unsafe fn layouts(
     like: *const CArray,
 ) -> Result<(ElementType, Vec<BlockLayout>), Failure> {
     let arrays = domains.cells.len().max(1);
-    // SAFETY: the caller's promise. The size of the first struct shows that the caller has the expected layout.
-    let first = unsafe {
-        let first = sized(like, 0, "like[0]")?;
-        slice(like, arrays, "like")?;
-        first
-    };
+    check_row(like, arrays, "like")?;
+    // SAFETY: the caller's promise.
+    let first = unsafe { sized(like, 0, "like[0]")? };
     let element = element_of(&first, "like[0]")?;
     let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
     let blocks = domains.cells.iter().enumerate().map(|(domain, cells)| {

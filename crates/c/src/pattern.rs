@@ -1,12 +1,13 @@
 //! Patterns: which cells each rank owns.
 
 use std::ffi::c_char;
+use std::mem::offset_of;
 
 use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::field::ArrayCells;
 use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
-use crate::arguments::{Struct, check_beyond, clear, count, make, sized, slice, write};
+use crate::arguments::{Struct, check_beyond, check_row, clear, count, make, sized, slice, write};
 use crate::comm::{agree, communicator};
 use crate::describe;
 use crate::handle::{Handle, kind};
@@ -28,7 +29,9 @@ pub(crate) const AXES: usize = 4;
 pub(crate) const SPLIT: i32 = -1;
 
 // SAFETY: numbers, and a handle that may be null.
-unsafe impl Struct for CGrid {}
+unsafe impl Struct for CGrid {
+    const FIRST: usize = offset_of!(CGrid, fold);
+}
 // SAFETY: numbers, and pointers that may be null.
 unsafe impl Struct for CIds {}
 // SAFETY: as above.
@@ -427,11 +430,9 @@ unsafe fn index_sets(
     check_place(made)?;
     let domains = count(domains, "domains")?;
     let set = |domain: usize| {
-        // SAFETY: the caller's promise. The size of the first struct shows that the caller has the expected layout.
-        let found = unsafe {
-            slice(ids, domains, "ids")?;
-            sized(ids, domain, &format!("ids[{domain}]"))?
-        };
+        check_row(ids, domains, "ids")?;
+        // SAFETY: the caller's promise.
+        let found = unsafe { sized(ids, domain, &format!("ids[{domain}]"))? };
         let cells = count(found.cells, "ids.cells")?;
         // SAFETY: the caller's promise.
         let (ids, owned) =
@@ -454,11 +455,9 @@ unsafe fn index_sets(
 unsafe fn lists(number: i32, first: *const CList, name: &str) -> Result<Vec<(usize, Vec<u32>)>, Failure> {
     let number = count(number, &format!("the number of lists to {name}"))?;
     let list = |index: usize| {
-        // SAFETY: the caller's promise, as in `index_sets`.
-        let found = unsafe {
-            slice(first, number, name)?;
-            sized(first, index, &format!("{name}[{index}]"))?
-        };
+        check_row(first, number, name)?;
+        // SAFETY: the caller's promise.
+        let found = unsafe { sized(first, index, &format!("{name}[{index}]"))? };
         // SAFETY: the caller's promise.
         let at =
             unsafe { slice(found.at, count(found.cells, &format!("{name}.cells"))?, &format!("{name}.at"))? };

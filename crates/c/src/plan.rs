@@ -9,7 +9,7 @@ use haloport::exchange::{ExchangeError, FieldLayout, FieldSet};
 use haloport::field::BlockLayout;
 use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
-use crate::arguments::{Struct, clear, count, make, sized, slice, text, write};
+use crate::arguments::{Struct, check_row, clear, count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of, vector_of};
 use crate::comm::agree;
 use crate::device::Place;
@@ -208,11 +208,7 @@ impl Checked {
         let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
         let per_field = domains.cells.len().max(1);
         let arrays = fields * per_field;
-        // SAFETY: as above. The size of the first array shows that the caller's struct has the expected layout.
-        unsafe {
-            sized(like, 0, "like[0]")?;
-            slice(like, arrays, "like")?;
-        }
+        check_row(like, arrays, "like")?;
         let data: &[*mut c_void] = match data.is_null() && !fixed {
             true => &[],
             // SAFETY: as above.

@@ -45,7 +45,7 @@ impl Queue {
                 )));
             }
         };
-        // If the driver cannot look up an address, kernels cannot use the memory either.
+        // A driver that cannot look up addresses does not know which memory kernels reach either.
         match device.allocation(Pointer::new(std::ptr::null_mut())) {
             Err(error @ DeviceError::Unsupported { .. }) => Err(error.into()),
             _ => Ok(Some(Queue { device, stream })),

@@ -102,7 +102,7 @@ impl Event {
         with!(self, |device, event| device.stream_wait(&order.stream(device), event).or_raise())
     }
 
-    /// The time in seconds from another event to this one. The work before both events is done.
+    /// The time in seconds from another event to this one. Both must have been reached.
     fn elapsed(&self, since: &Bound<'_, Event>) -> PyResult<f64> {
         process::check()?;
         let time = match (&self.device.any, &since.get().event, &self.event) {

@@ -39,7 +39,8 @@ use crate::plan::Plan;
 ///     Another grid, in place of a split: this one is cut as that one is, and ends elsewhere, as the nodes of a staggered grid
 ///     do, of which there is one more than cells along an axis.
 /// clipped : bool
-///     Whether halos have no cells beyond ends of the grid that are not periodic.
+///     Whether halos have no cells beyond ends of the grid that are not periodic. The stencil of cells at such an end then
+///     reaches beyond the array, although `interior` has them.
 /// cubed_sphere : bool
 ///     Whether the grid is a cubed sphere: axis 0 are its six tiles, axes 1 and 2 have the same extent, and an axis of levels
 ///     may follow. Halos cross the edges of tiles, whose axes may be turned against each other.

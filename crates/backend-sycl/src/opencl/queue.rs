@@ -1,8 +1,9 @@
 //! Queues, and markers in them.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -94,14 +95,22 @@ impl WorkQueue {
         }
     }
 
-    /// Takes a reference that is never released.
+    /// Takes a reference that is never released, unless there is one.
     ///
     /// When the last reference to a queue that is out of order is released, Intel's CPU runtime (2026.2) waits for all
     /// its commands. If the thread that executed the last one does this, which no event excludes, it waits for itself,
     /// and no other work of the process gets that thread again.
     pub(crate) fn keep_for_ever(&self) -> Result<(), cl_int> {
-        // SAFETY: the queue is live.
-        unsafe { Queue::retain(self.raw()) }.map(mem::forget)
+        /// The queues that are kept: one reference is enough for each, and no other queue gets its address.
+        static KEPT: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.contains(&self.raw().addr()) {
+            // SAFETY: the queue is live.
+            mem::forget(unsafe { Queue::retain(self.raw()) }?);
+            kept.insert(self.raw().addr());
+        }
+        Ok(())
     }
 
     pub(crate) fn raw(&self) -> cl_command_queue {

@@ -288,7 +288,8 @@ contains
     type(hp_plan) :: of_cells, of_nodes
     real(real64) :: density(first - depth:last + depth, first - depth:last + depth)
     real(real64) :: velocity(first - depth:last + 1 + depth, first - depth:last + 1 + depth)
-    integer :: low(2), high(2)
+    integer :: low(2), high(2), stat
+    character(300) :: text
     call hp_pattern_create(cells, comms(1), [last, last], halo=[depth], clipped=.true.)
     call hp_pattern_create(nodes, comms(1), [last + 1, last + 1], halo=[depth], clipped=.true., like=cells)
     call cells%with_halo(low, high)
@@ -305,6 +306,8 @@ contains
     call of_nodes%free()
     call nodes%free()
     call cells%free()
+    call hp_pattern_create(nodes, comms(1), [last + 1, last + 1], halo=[depth], like=cells, stat=stat, errmsg=text)
+    call refused(stat, text, 'like: expected a pattern')
   end subroutine
 
   subroutine reductions()

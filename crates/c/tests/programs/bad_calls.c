@@ -116,9 +116,9 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
         grid = row(), grid.halo_upper[0] = widths[i];
         REFUSED(status, "halo", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     }
-    /* A program that was compiled when the struct ended before `parts`. */
-    grid = row(), grid.size = offsetof(hp_grid, parts);
-    memset((char *)&grid + offsetof(hp_grid, parts), 0xff, sizeof grid - offsetof(hp_grid, parts));
+    /* A program that was compiled when the struct ended before `fold`. */
+    grid = row(), grid.size = offsetof(hp_grid, fold);
+    memset((char *)&grid + offsetof(hp_grid, fold), 0xff, sizeof grid - offsetof(hp_grid, fold));
     CHECK(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     CHECK(hp_pattern_free(made));
     grid = row(), grid.parts[0] = 3;

@@ -1,6 +1,6 @@
 /*
- * Staggered grids; and tripolar grids: all points about both pivots, on 1 to 4 ranks that are threads, scalars and vectors, in plans that keep their
- * arrays and in others. Point (i, j) is the same as (a - i mod n, b - j), as docs/fields.md has it.
+ * Staggered grids, and tripolar grids: all points about both pivots, on 1 to 4 ranks that are threads, scalars and vectors, in plans
+ * that keep their arrays and in others. Point (i, j) is the same as (a - i mod n, b - j), as docs/fields.md has it.
  */
 #include <haloport.h>
 #include <pthread.h>
@@ -86,7 +86,7 @@ static void *staggered(void *argument) {
     hp_grid grid = HP_GRID_INIT;
     grid.axes = 2, grid.cells[0] = M, grid.cells[1] = N, grid.clipped = 1;
     for (int axis = 0; axis < 2; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 2;
-    hp_pattern *cells, *nodes;
+    hp_pattern *cells, *nodes, *none;
     REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &cells) == HP_OK);
     grid.cells[0]++, grid.cells[1]++, grid.like = cells;
     REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &nodes) == HP_OK);
@@ -113,8 +113,8 @@ static void *staggered(void *argument) {
     REQUIRE(hp_exchange(plan, &data, (hp_stream){HP_DEFAULT, 0, 0}) == HP_OK);
     EACH({ REQUIRE(values[place] == own(i, j)); })
     grid.parts[0] = 1;
-    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &nodes) == HP_ARGUMENT);
-    hp_plan_free(plan), hp_pattern_free(cells), hp_comm_free(comm);
+    REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &none) == HP_ARGUMENT);
+    hp_plan_free(plan), hp_pattern_free(nodes), hp_pattern_free(cells), hp_comm_free(comm);
     free(values);
     return NULL;
 }

@@ -39,7 +39,8 @@ const VARIABLES: [Variable; 11] = [
     Variable {
         name: "HALOPORT_MPI",
         help: "File or name of the MPI library [default: the one that is found, that of the launcher first]",
-        check: check_files,
+        // Only commands that need MPI look for it, and say what they found.
+        check: |_| Ok(()),
     },
     Variable {
         name: "HALOPORT_MPI_CUDA",

@@ -63,12 +63,14 @@ fn variables_are_in_the_help_of_the_command() {
     for variable in [
         "HALOPORT_CACHE_DIR",
         "HALOPORT_CUDA_SHARE",
+        "HALOPORT_MPI\n",
         "HALOPORT_MPI_CUDA",
         "HALOPORT_NCCL",
         "HALOPORT_NVRTC",
         "HALOPORT_TIME_LIMIT",
         "HALOPORT_WARN_AFTER",
         "NO_COLOR",
+        "RAYON_NUM_THREADS",
         "RUST_LOG",
     ] {
         assert!(environment.contains(variable), "{variable} in {environment}");

@@ -79,15 +79,10 @@ pub enum GridError {
         problem: String,
     },
     /// A grid cannot be cut as another one is.
-    #[error(
-        "axis {axis} has {found} cells, too few to be cut as the other pattern is; expected a grid that ends at most some \
-         cells earlier, or later"
-    )]
+    #[error("the grid cannot be cut as that of the other pattern: {problem}")]
     Alike {
-        /// The axis.
-        axis: usize,
-        /// The number of cells along it.
-        found: usize,
+        /// The problem.
+        problem: String,
     },
     /// A list does not have one entry for each axis of the grid.
     #[error("{what} has {found} entries, expected one for each of the {expected} axes of the grid")]

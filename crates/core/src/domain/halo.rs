@@ -80,7 +80,8 @@ impl Halo {
     }
 
     /// The same halo without the cells beyond ends of the grid that are not periodic. No exchange fills these cells, and
-    /// the fields then have none there, as arrays of staggered points mostly have not.
+    /// the fields then have none there, as arrays of staggered points mostly have not. The stencil of cells at such an end
+    /// reaches beyond the field: programs treat these cells apart, although they count as interior.
     #[must_use]
     pub fn clipped(mut self) -> Halo {
         self.clipped = true;

@@ -244,18 +244,24 @@ impl Pattern {
     /// cells, are cut as the cells are.
     ///
     /// # Errors
-    /// [`GridError::Length`] unless both grids have as many axes; [`GridError::Alike`] if the other grid ends below the
-    /// first cell of one of these boxes; for an unstructured pattern.
+    /// [`GridError::Length`] unless both grids have as many axes; [`GridError::Alike`] if the other grid ends below the end
+    /// of a box that is not at the upper end of this one, and for an unstructured pattern.
     pub fn boxes_on(&self, other: &Grid) -> Result<Vec<IndexBox>, GridError> {
-        let grid = self.grid().ok_or(GridError::Alike { axis: 0, found: other.extent(0) })?;
-        grid.check_length("the other grid", other.axes())?;
+        let Some(grid) = self.grid() else {
+            return Err(GridError::Alike { problem: "the other pattern has no grid".into() });
+        };
+        grid.check_length("the shape of the other grid", other.axes())?;
         let on_other = self.boxes().iter().map(|owned| {
+            if owned.is_empty() {
+                return Ok(IndexBox::new(vec![0; owned.axes()], vec![0; owned.axes()]));
+            }
             (0..owned.axes()).try_fold(*owned, |moved, axis| {
                 let ((lower, upper), found) = (owned.bounds(axis), other.extent(axis));
                 let (end, other_end) = (grid.extent(axis) as i64, found as i64);
                 let upper = if upper == end { other_end } else { upper };
                 if upper < lower || upper > other_end {
-                    return Err(GridError::Alike { axis, found });
+                    let problem = format!("it has {found} cells along axis {axis}, expected {upper} or more");
+                    return Err(GridError::Alike { problem });
                 }
                 Ok(moved.with_axis(axis, lower, upper))
             })

@@ -101,7 +101,7 @@ impl Consensus {
         Ok(())
     }
 
-    /// The ranks that this one waits for: their number if they are one rank, and words. The notice of step `k` stands
+    /// The ranks that this one waits for: the number of the rank if it is only one, and a description. The notice of step `k` stands
     /// for 2^k ranks.
     pub(super) fn missing(&self) -> (Option<usize>, String) {
         let nearest = 1usize << self.step;

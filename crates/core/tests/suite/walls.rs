@@ -194,6 +194,13 @@ fn nodes_are_cut_as_cells_are() {
         assert!(nodes.bounds().encloses(&view.region()));
         assert!(cells(&view.region()).into_iter().all(|cell| view[cell] == first(&cell)));
 
+        // The last part is empty, and stays so.
+        let sizes = Split::sizes(&grid, &[vec![EXTENTS[0]], vec![1, 2, 0, EXTENTS[1] - 3, 0, 0]])?;
+        let mine = sizes.part(comm.rank()).ok_or("no part")?;
+        let uneven = Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?;
+        assert_eq!(uneven.boxes_on(&nodes)?[0].is_empty(), mine.is_empty());
+        Pattern::structured(&comm, &nodes, &uneven.boxes_on(&nodes)?, &Halo::uniform(1))?;
+
         let error = |other: &Grid| pattern.boxes_on(other).unwrap_err().to_string();
         assert!(error(&Grid::new([5])?).contains("entries, expected one for each"));
         let few = Grid::new([2, EXTENTS[1]])?;
