@@ -19,7 +19,7 @@
 ! and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not ready, no
 ! cells.
 module haloport
-  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
     c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
@@ -470,7 +470,7 @@ contains
     if (present(clipped)) ends_at_walls = merge(1, 0, clipped)
     if (present(like)) then
       other = like%handle
-      if (.not. c_associated(other)) call hpf_complain( &
+      if (transfer(other, 0_c_intptr_t) == 0) call hpf_complain( &
         'like: expected a pattern, found one that was not made, or was freed'//c_null_char)
     end if
     pattern%axes = axes
