@@ -185,6 +185,14 @@ impl Communicator {
         found.map(|all| all.iter().map(|bytes| unpickled(py, bytes)).collect()).transpose()
     }
 
+    /// Tells the other ranks that this one has failed, and why, if they are threads: their waits for other ranks then end
+    /// with an `ExchangeError` that has this text. Does nothing under MPI.
+    fn fail(&self, why: &Bound<'_, PyAny>) -> PyResult<()> {
+        let why: String = number(why, "why", "a str")?;
+        self.get()?.fail(&why);
+        Ok(())
+    }
+
     fn __repr__(&self) -> PyResult<String> {
         Ok(format!("<haloport.Communicator: rank {} of {}, {}>", self.rank()?, self.size()?, self.name()?))
     }

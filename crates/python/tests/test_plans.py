@@ -49,6 +49,33 @@ def assert_filled(grid: haloport.Grid, array: Any, add: float = 0) -> None:
 # Ranks
 
 
+def test_run_ranks() -> None:
+    def check(comm: Comm) -> tuple[int, float]:
+        grid = row(comm)
+        u = grid.empty()
+        u[grid.owned] = comm.rank
+        grid.plan(u)(u)
+        return comm.rank, float(u[0])
+
+    assert haloport.run_ranks(3, check) == [(0, 2.0), (1, 0.0), (2, 1.0)]
+
+    def fails(comm: Comm) -> None:
+        if comm.rank == 1:
+            raise KeyError("of rank 1")
+        with pytest.raises(haloport.ExchangeError, match="KeyError: 'of rank 1'"):
+            comm.barrier()
+
+    began = time.monotonic()
+    with pytest.raises(KeyError, match="of rank 1") as raised:
+        haloport.run_ranks(3, fails)
+    assert raised.value.__notes__ == ["on rank 1 of 3"]
+    assert time.monotonic() - began < 20
+    with pytest.raises(ValueError, match="ranks"):
+        haloport.run_ranks(0, check)
+    with pytest.raises(TypeError, match="why: expected a str"):
+        haloport.threads(1)[0].fail(1)  # type: ignore[arg-type]
+
+
 def test_reductions(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         size = comm.size

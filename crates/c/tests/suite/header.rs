@@ -74,7 +74,9 @@ fn the_table_of_languages_names_what_there_is() {
         .iter()
         .map(|folder| rust_in(format!("{root}/{folder}").as_ref()))
         .collect();
-    let python = read("crates/python/python/haloport/_haloport.pyi") + &read("crates/python/src/layout.rs");
+    let python = ["python/haloport/_haloport.pyi", "python/haloport/_ranks.py", "src/layout.rs"]
+        .map(|name| read(&format!("crates/python/{name}")))
+        .concat();
     let fortran = read("crates/c/fortran/haloport.f90") + &read("crates/c/fortran/haloport_fortran.c");
     let sources = [rust, python, header.clone(), cpp + &header, fortran];
     let table = read("docs/languages.md");

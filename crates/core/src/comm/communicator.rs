@@ -243,6 +243,16 @@ impl Communicator {
         }
     }
 
+    /// Tells the other ranks that this one has failed, and why, if they are threads of this process: waits for other ranks,
+    /// of all of them, then end with [`TransportError::PeerFailed`]. The first failure counts. Does nothing under MPI,
+    /// where the launcher ends a job of which a rank fails.
+    ///
+    /// [`run_ranks`](crate::run_ranks) does this for a rank that returns an error or panics; a program that has started the
+    /// threads of [`threads`](crate::threads) does it itself.
+    pub fn fail(&self, why: &str) {
+        self.inner.transport.fail(why);
+    }
+
     /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, and returns it; if it has begun,
     /// only returns it. Exchanges that are bound from now on and collective calls write to it. Ranks may differ.
     pub fn begin_trace(&self, spans: usize) -> &Trace {

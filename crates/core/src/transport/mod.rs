@@ -233,6 +233,9 @@ pub unsafe trait Transport: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// Tells all other ranks that this one has failed, and why, if they are threads of this process. Otherwise does nothing.
+    fn fail(&self, _why: &str) {}
+
     /// Whether this rank and `peer`, another one, can map the memory that the other [`share`](Transport::share)s.
     fn is_near(&self, _peer: usize) -> bool {
         false

@@ -40,6 +40,7 @@ from haloport._haloport import (
     devices,
     threads,
 )
+from haloport._ranks import run_ranks
 
 __all__ = [
     "BLOCK",
@@ -66,5 +67,6 @@ __all__ = [
     "abort_on_exception",
     "current_stream",
     "devices",
+    "run_ranks",
     "threads",
 ]

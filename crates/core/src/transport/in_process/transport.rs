@@ -196,6 +196,10 @@ unsafe impl Transport for InProcess {
         Ok(self.world.attach(self.address(Direction::Receive, peer, tag)))
     }
 
+    fn fail(&self, why: &str) {
+        self.world.fail(self.rank, why.to_string());
+    }
+
     fn notify(&self, peer: usize) {
         self.world.wake(peer);
     }
