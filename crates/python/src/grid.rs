@@ -26,7 +26,7 @@ use crate::plan::Plan;
 ///     The width of the halo in cells: everywhere, for each axis, or for the lower and the upper side of each axis. Here, in
 ///     ``periodic`` and in ``parts`` one value stands for all axes, and a sequence has exactly one for each.
 /// periodic : bool or sequence of bool
-///     Whether the grid is periodic, along all axes or along each.
+///     Whether the grid is periodic, along all axes or along each; 0 and 1 stand for False and True.
 /// corners : bool
 ///     Whether halos have corners, as stencils with diagonals need; if not, exchanges are a little quicker.
 /// parts : int or sequence of int, optional
@@ -459,12 +459,16 @@ fn one_of<T: Copy>(text: &Bound<'_, PyAny>, name: &str, known: &[(&str, T)]) -> 
 fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<bool>> {
     const EXPECTED: &str = "True, False or one of them for each axis";
     let Some(periodic) = periodic else { return Ok(vec![false; axes]) };
-    if let Ok(all) = periodic.extract::<bool>() {
-        return Ok(vec![all; axes]);
+    // MPI's Cartesian communicators have 0 and 1.
+    let flag = |one: &Bound<'_, PyAny>| match one.extract::<u8>() {
+        Ok(number @ 0..=1) => Ok(number == 1),
+        _ => number(one, "periodic", EXPECTED),
+    };
+    if !is_iterable(periodic)? {
+        return Ok(vec![flag(periodic)?; axes]);
     }
     let found = entries(periodic, "periodic", EXPECTED)?;
-    let found: Vec<bool> =
-        found.take(axes + 1).map(|one| number(&one?, "periodic", EXPECTED)).collect::<PyResult<_>>()?;
+    let found: Vec<bool> = found.take(axes + 1).map(|one| flag(&one?)).collect::<PyResult<_>>()?;
     check_length(found.len(), axes, periodic, "periodic")?;
     Ok(found)
 }

@@ -85,8 +85,10 @@ mod _haloport {
         crate::log::begin(py)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("ExchangeError", py.get_type::<crate::error::ExchangeError>())?;
-        module.add("DEFAULT", NamedOrder::Default)?;
-        module.add("BLOCK", NamedOrder::Block)?;
+        let orders = module.py().get_type::<NamedOrder>();
+        for name in ["DEFAULT", "BLOCK"] {
+            module.add(name, orders.getattr(name)?)?;
+        }
         py.get_type::<TimeLimitError>().setattr("ranks", pyo3::types::PyTuple::empty(py))
     }
 }

@@ -16,8 +16,8 @@ use crate::error::OrRaise;
 use crate::stream::{Stream, current};
 
 /// The type of ``DEFAULT`` and ``BLOCK``, the two orders of work that are no stream.
-#[pyclass(frozen, module = "haloport", name = "_Order", eq)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[pyclass(frozen, module = "haloport", name = "_Order", eq, hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum NamedOrder {
     /// In order with the stream in which the package of the arrays works, where their protocol names it, else with the
     /// default stream of the device, whatever stream is current.
@@ -26,6 +26,27 @@ pub(crate) enum NamedOrder {
     /// No stream: the caller has synchronised before, and the call blocks until the halos are in place.
     #[pyo3(name = "BLOCK")]
     Block,
+}
+
+#[pymethods]
+impl NamedOrder {
+    fn __repr__(&self) -> String {
+        format!("haloport.{}", self.name())
+    }
+
+    /// Copies are the value itself: `copy` and `pickle` take it by its name in the module.
+    fn __reduce__(&self) -> &'static str {
+        self.name()
+    }
+}
+
+impl NamedOrder {
+    fn name(self) -> &'static str {
+        match self {
+            NamedOrder::Default => "DEFAULT",
+            NamedOrder::Block => "BLOCK",
+        }
+    }
 }
 
 /// The order of the start or the end of an exchange.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
 import itertools
 import pickle
 import random
@@ -47,6 +49,30 @@ def assert_filled(grid: haloport.Grid, array: Any, add: float = 0) -> None:
 
 
 # Ranks
+
+
+def test_orders_are_values() -> None:
+    for order, name in ((haloport.DEFAULT, "haloport.DEFAULT"), (haloport.BLOCK, "haloport.BLOCK")):
+        assert repr(order) == name
+        assert copy.copy(order) is order and copy.deepcopy(order) is order
+        assert pickle.loads(pickle.dumps(order)) is order
+        assert {order: 1}[order] == 1
+    assert haloport.DEFAULT != haloport.BLOCK
+
+    @dataclasses.dataclass
+    class Options:
+        stream: Any = haloport.DEFAULT
+
+    assert Options().stream is haloport.DEFAULT
+
+
+def test_periodic_as_cartesian_communicators_have_it() -> None:
+    comm = haloport.threads(1)[0]
+    assert haloport.Grid((4, 4), periodic=[1, 0], comm=comm).periodic == (True, False)
+    assert haloport.Grid((4, 4), periodic=1, comm=comm).periodic == (True, True)
+    for wrong in (2, [0, 2], -1):
+        with pytest.raises((TypeError, ValueError), match="periodic: expected True, False"):
+            haloport.Grid((4, 4), periodic=wrong, comm=comm)  # type: ignore[arg-type]
 
 
 def test_run_ranks() -> None:
