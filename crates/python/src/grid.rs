@@ -4,7 +4,7 @@ use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::{Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PySlice, PyTuple};
+use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
 use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown};
 use crate::comm::Communicator;
@@ -52,7 +52,8 @@ use crate::plan::Plan;
 ///     Of a tripolar grid, the points of its fields: ``"cells"`` (T), ``"east-edges"`` (U), ``"north-edges"`` (V) or
 ///     ``"corners"`` (F).
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
-///     The ranks; see `Communicator`.
+///     The ranks; see `Communicator`. A Cartesian communicator of MPI also says, unless the call does, how the grid is cut
+///     along its first axes, and along which it is periodic.
 ///
 /// Raises
 /// ------
@@ -102,8 +103,13 @@ impl Grid {
         points: Option<&Bound<'_, PyAny>>,
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Grid> {
-        let comm = Communicator::of(comm, py)?;
+        let given = comm;
+        let comm = Communicator::of(given, py)?;
         let checked = counts(shape, "shape").and_then(|shape| {
+            let cart = given.map(|comm| Cartesian::of(comm, shape.len())).transpose()?.flatten();
+            let is_split = parts.is_none() && domains.is_none() && like.is_none();
+            let parts = cart.as_ref().filter(|_| is_split).map(|cart| cart.parts.as_any()).or(parts);
+            let periodic = periodic.or(cart.as_ref().map(|cart| cart.periodic.as_any()));
             let (grid, periodic) = core_grid(&shape, periodic, cubed_sphere, (fold, points))?;
             let checked =
                 Checked::new(&comm, grid, (halo, corners, clipped), periodic, (parts, domains, like))?;
@@ -391,6 +397,34 @@ impl Checked {
             }
         };
         Ok(Checked { grid, halo: core, widths, periodic, boxes })
+    }
+}
+
+/// The decomposition of a Cartesian communicator of mpi4py.
+struct Cartesian<'py> {
+    parts: Bound<'py, PyList>,
+    periodic: Bound<'py, PyList>,
+}
+
+impl<'py> Cartesian<'py> {
+    /// Along the first axes of a grid with `axes` axes; the others are not cut. `None` for other communicators.
+    fn of(comm: &Bound<'py, PyAny>, axes: usize) -> PyResult<Option<Cartesian<'py>>> {
+        let py = comm.py();
+        if !(comm.hasattr("Get_topo")? && comm.hasattr("Get_cart_rank")?) {
+            return Ok(None);
+        }
+        let mut parts: Vec<usize> = comm.getattr("dims")?.extract()?;
+        let periods = comm.getattr("periods")?.try_iter()?.map(|one| one?.is_truthy());
+        let mut periodic = periods.collect::<PyResult<Vec<bool>>>()?;
+        if parts.len() > axes {
+            return Err(PyValueError::new_err(format!(
+                "comm: expected a Cartesian communicator of at most {axes} dimensions, as the grid has axes, found {}",
+                parts.len()
+            )));
+        }
+        parts.resize(axes, 1);
+        periodic.resize(axes, false);
+        Ok(Some(Cartesian { parts: PyList::new(py, parts)?, periodic: PyList::new(py, periodic)? }))
     }
 }
 

@@ -75,6 +75,23 @@ def test_periodic_as_cartesian_communicators_have_it() -> None:
             haloport.Grid((4, 4), periodic=wrong, comm=comm)  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(world is None, reason="needs ranks of MPI")
+def test_cartesian_communicators() -> None:
+    dims = [2, world.size // 2] if world.size % 2 == 0 else [world.size, 1]
+    cart = world.Create_cart(dims, periods=[True, False], reorder=True)
+    shape = (4 * dims[0], 3 * dims[1], 2)
+    grid = haloport.Grid(shape, halo=[1, 1, 0], comm=cart)
+    assert grid.periodic == (True, False, False)
+    i, j = cart.coords
+    assert (grid.lower, grid.upper) == ((4 * i, 3 * j, 0), (4 * i + 4, 3 * j + 3, 2))
+    # What the call says wins.
+    other = haloport.Grid(shape, halo=0, parts=[1, world.size, 1], periodic=False, comm=cart)
+    assert other.periodic == (False, False, False) and other.lower[0] == 0
+    with pytest.raises(ValueError, match="at most 1 dimensions"):
+        haloport.Grid((8 * world.size,), comm=cart)
+    cart.Free()
+
+
 def test_run_ranks() -> None:
     def check(comm: Comm) -> tuple[int, float]:
         grid = row(comm)
