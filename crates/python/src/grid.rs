@@ -324,9 +324,11 @@ impl Grid {
         Plan::new(&self.domains, fields, (axes, vector), (fixed, in_flight, path))
     }
 
-    fn __repr__(&self) -> PyResult<String> {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let comm = self.domains.comm.get()?;
-        Ok(format!("<haloport.Grid: {:?}, rank {} of {}>", self.shape, comm.rank(), comm.size()))
+        let [shape, halo, periodic] = [self.global_shape(py)?, self.halo(py)?, self.periodic(py)?];
+        let (rank, ranks) = (comm.rank(), comm.size());
+        Ok(format!("<haloport.Grid {shape}, halo {halo}, periodic {periodic}, rank {rank} of {ranks}>"))
     }
 }
 

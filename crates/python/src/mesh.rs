@@ -281,7 +281,9 @@ fn index_set(
 
 /// For each of `cells` cells whether it is owned.
 fn marks(owned: &Bound<'_, PyAny>, cells: usize) -> PyResult<Vec<bool>> {
-    if owned.is_instance_of::<PyInt>() && !owned.is_instance_of::<PyBool>() {
+    let numpy = owned.py().import("numpy")?;
+    let is_int = owned.is_instance_of::<PyInt>() && !owned.is_instance_of::<PyBool>();
+    if is_int || owned.is_instance(&numpy.getattr("integer")?)? {
         let count: i64 = owned.extract().unwrap_or(-1);
         let count = usize::try_from(count).ok().filter(|count| *count <= cells);
         let count = count.ok_or_else(|| {
@@ -291,7 +293,7 @@ fn marks(owned: &Bound<'_, PyAny>, cells: usize) -> PyResult<Vec<bool>> {
         })?;
         return Ok((0..cells).map(|cell| cell < count).collect());
     }
-    let array = owned.py().import("numpy")?.call_method1("asarray", (owned,))?;
+    let array = numpy.call_method1("asarray", (owned,))?;
     let (kind, size): (String, usize) =
         (array.getattr("dtype")?.getattr("kind")?.extract()?, array.getattr("size")?.extract()?);
     if kind != "b" && size > 0 {

@@ -51,6 +51,15 @@ def assert_filled(grid: haloport.Grid, array: Any, add: float = 0) -> None:
 # Ranks
 
 
+def test_what_a_grid_and_a_mesh_show_and_take() -> None:
+    comm = haloport.threads(1)[0]
+    grid = haloport.Grid((6, 4), halo=[1, (0, 2)], periodic=[True, False], comm=comm)
+    assert repr(grid) == "<haloport.Grid (6, 4), halo ((1, 1), (0, 2)), periodic (True, False), rank 0 of 1>"
+    mask = np.array([True, True, True])
+    mesh = haloport.Mesh([0, 1, 2], mask.sum(), comm=comm)
+    assert mesh.owned.tolist() == [True, True, True]
+
+
 def test_orders_are_values() -> None:
     for order, name in ((haloport.DEFAULT, "haloport.DEFAULT"), (haloport.BLOCK, "haloport.BLOCK")):
         assert repr(order) == name
