@@ -26,7 +26,7 @@ use crate::plan::Plan;
 ///     The width of the halo in cells: everywhere, for each axis, or for the lower and the upper side of each axis. Here, in
 ///     ``periodic`` and in ``parts`` one value stands for all axes, and a sequence has exactly one for each.
 /// periodic : bool or sequence of bool
-///     Whether the grid is periodic, along all axes or along each; 0 and 1 stand for False and True.
+///     Whether the grid is periodic, along all axes or along each, where 0 and 1 stand for False and True.
 /// corners : bool
 ///     Whether halos have corners, as stencils with diagonals need; if not, exchanges are a little quicker.
 /// parts : int or sequence of int, optional
@@ -501,7 +501,7 @@ fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<V
         _ => number(one, "periodic", EXPECTED),
     };
     if !is_iterable(periodic)? {
-        return Ok(vec![flag(periodic)?; axes]);
+        return Ok(vec![number(periodic, "periodic", EXPECTED)?; axes]);
     }
     let found = entries(periodic, "periodic", EXPECTED)?;
     let found: Vec<bool> = found.take(axes + 1).map(|one| flag(&one?)).collect::<PyResult<_>>()?;
