@@ -258,12 +258,13 @@ impl Pattern {
             (0..owned.axes()).try_fold(*owned, |moved, axis| {
                 let ((lower, upper), found) = (owned.bounds(axis), other.extent(axis));
                 let (end, other_end) = (grid.extent(axis) as i64, found as i64);
-                let upper = if upper == end { other_end } else { upper };
-                if upper < lower || upper > other_end {
-                    let problem = format!("it has {found} cells along axis {axis}, expected {upper} or more");
+                let is_last = upper == end;
+                let least = if is_last { lower } else { upper };
+                if other_end < least {
+                    let problem = format!("it has {found} cells along axis {axis}, expected {least} or more");
                     return Err(GridError::Alike { problem });
                 }
-                Ok(moved.with_axis(axis, lower, upper))
+                Ok(moved.with_axis(axis, lower, if is_last { other_end } else { upper }))
             })
         });
         on_other.collect()
