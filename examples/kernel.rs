@@ -6,7 +6,7 @@
 //! ```
 
 use haloport::device::{Device, KernelArgument, KernelSource, LaunchConfig, ParameterType, Priority};
-use haloport::{AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Split, run_ranks, with_device};
+use haloport::{AnyDevice, Communicator, Error, Field, Grid, Halo, Pattern, Split, run_ranks};
 
 const CELLS: usize = 1 << 12;
 const STEPS: usize = 100;
@@ -34,9 +34,8 @@ const ADD: KernelSource = KernelSource {
 
 fn main() -> Result<(), Error> {
     let name = std::env::args().nth(1).unwrap_or("cpu:threads=1".into());
-    let any = AnyDevice::select(&name)?;
-    // Generic code is compiled for each backend; only this line depends on the device that was chosen.
-    let on_device = |ranks| with_device!(&any, |device| run_ranks(ranks, |comm| add(&comm, device)));
+    let device = AnyDevice::select(&name)?;
+    let on_device = |ranks| run_ranks(ranks, |comm| add(&comm, &device));
     let (alone, together) = (on_device(1)?, on_device(4)?);
     if alone.concat() != together.concat() {
         return Err("four ranks have other values than one".into());

@@ -37,7 +37,7 @@
 //!
 //! | to | see |
 //! | --- | --- |
-//! | choose a device, at compile time or at run time | [`default_device`]; [`AnyDevice::select`], [`with_device!`], [`device::backends`] |
+//! | choose a device, at compile time or at run time | [`default_device`]; [`AnyDevice::select`], [`device::backends`] |
 //! | run as MPI processes | the module `mpi`, with the feature of that name (on by default); [`comm::launched_by`] |
 //! | exchange on a cubed sphere or a mesh | [`Grid::cubed_sphere`], [`Pattern::unstructured`] |
 //! | read and write cells | [`View`], [`ViewMut`]; fastest row by row |
@@ -127,6 +127,12 @@ pub mod pattern {
 /// `haloport_core::device::dialect` describes the language of kernels that run on any device. What only backends need
 /// (copies, the kernel cache) is in `haloport_core::device`.
 pub mod device {
+    /// What an [`AnyDevice`](crate::AnyDevice) makes.
+    #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
+    pub mod any {
+        pub use crate::any_device::{Buffer, Copies, Event, Kernel, Launch, Stream};
+    }
+
     #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
     pub use crate::{
         backends::{BackendReport, BackendRole, Peers, RankPaths, backends},

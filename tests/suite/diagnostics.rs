@@ -63,8 +63,8 @@ fn mistakes_are_named_with_what_to_do_instead() {
             &["is not a set of fields", "shared fields"],
         ),
         (
-            "fn run(any: &AnyDevice, pattern: &Pattern) { let _ = Field::<f64, _>::new(any, pattern); }",
-            &["AnyDevice` is not a device", "with_device!(&any, |device| run(device))"],
+            "fn run(name: &str, pattern: &Pattern) { let _ = Field::<f64, _>::new(name, pattern); }",
+            &["str` is not a device", "`AnyDevice`, which holds one of them"],
         ),
         (
             "fn run(device: &CpuDevice, pattern: &Pattern) { let _ = Field::<bool, _>::new(device, pattern); }",

@@ -6,7 +6,7 @@ use haloport::domain::Connectivity;
 use haloport::field::FieldError;
 use haloport::{
     AnyDevice, Communicator, Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Split, View, ViewMut,
-    run_ranks, with_device,
+    run_ranks,
 };
 
 const EXTENTS: [usize; 2] = [23, 17];
@@ -25,8 +25,8 @@ fn the_field_does_not_depend_on_the_number_of_ranks() {
 
 /// The whole field after all steps.
 fn solve(ranks: usize) -> Vec<f64> {
-    let any = AnyDevice::select("cpu:threads=1").unwrap();
-    let parts = with_device!(&any, |device| run_ranks(ranks, |comm| on_rank(&comm, device))).unwrap();
+    let device = AnyDevice::select("cpu:threads=1").unwrap();
+    let parts = run_ranks(ranks, |comm| on_rank(&comm, &device)).unwrap();
     parts.into_iter().next().unwrap()
 }
 

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use haloport::cuda::CudaDevice;
 use haloport::device::{DeviceError, DeviceSpec, MemoryKind, Pointer};
-use haloport::exchange::{FieldLayout, FieldSet};
+use haloport::exchange::FieldLayout;
 use haloport::field::BlockLayout;
-use haloport::{AnyDevice, AnyField, ElementType, with_device};
+use haloport::{AnyDevice, AnyField, ElementType};
 
 use crate::status::Failure;
 use crate::stream::Queue;
@@ -120,7 +120,7 @@ pub(crate) fn layout(
     vector: &[usize],
     blocks: Vec<BlockLayout>,
 ) -> Result<FieldLayout, Failure> {
-    Ok(with_device!(device, |device| FieldLayout::new(device, element, blocks)).with_vector(vector)?)
+    Ok(FieldLayout::new(device, element, blocks).with_vector(vector)?)
 }
 
 /// A field in the caller's memory, whose first components point along the axes `vector`.
@@ -132,12 +132,9 @@ pub(crate) unsafe fn field_at(
     element: ElementType,
     vector: &[usize],
     blocks: Vec<(Pointer, BlockLayout)>,
-) -> Result<Box<dyn FieldSet + Send>, Failure> {
+) -> Result<AnyField<AnyDevice>, Failure> {
     let on_host = matches!(device, AnyDevice::Cpu(_));
-    let field: Box<dyn FieldSet + Send> = with_device!(device, |device| {
-        // SAFETY: the caller's promise.
-        let field = unsafe { AnyField::from_raw(device, element, blocks, on_host, Box::new(())) };
-        Box::new(field.with_vector(vector)?)
-    });
-    Ok(field)
+    // SAFETY: the caller's promise.
+    let field = unsafe { AnyField::from_raw(device, element, blocks, on_host, Box::new(())) };
+    Ok(field.with_vector(vector)?)
 }

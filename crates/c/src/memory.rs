@@ -5,9 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use haloport::cpu::CpuDevice;
 use haloport::device::Pointer;
-use haloport::exchange::FieldSet;
 use haloport::field::BlockLayout;
-use haloport::{AnyField, ElementType};
+use haloport::{AnyDevice, AnyField, ElementType};
 
 use crate::arguments::{check_row, clear, make, sized};
 use crate::array::{CArray, device_name, element_of, shape_of};
@@ -23,7 +22,7 @@ pub(crate) struct Memory {
 kind!(Memory, "hp_memory", 0x486d);
 
 /// All memory that was made and not freed, by number, so that plans find what addresses belong to.
-static MADE: Mutex<Vec<(usize, AnyField<CpuDevice>)>> = Mutex::new(Vec::new());
+static MADE: Mutex<Vec<(usize, AnyField<AnyDevice>)>> = Mutex::new(Vec::new());
 
 /// See the header.
 #[unsafe(no_mangle)]
@@ -44,7 +43,7 @@ unsafe extern "C" fn hp_memory_create(
                 "data: expected a place for an address of each domain, found null",
             ));
         }
-        let device = CpuDevice::with_threads(1)?;
+        let device = AnyDevice::from(CpuDevice::with_threads(1)?);
         let field = AnyField::for_pattern(&domains.pattern, &device, element, layouts)?;
         for domain in 0..domains.cells.len() {
             // SAFETY: as above.
@@ -67,13 +66,13 @@ pub(crate) fn shared(
     blocks: &[(Pointer, BlockLayout)],
     element: ElementType,
     vector: &[usize],
-) -> Result<Option<Box<dyn FieldSet + Send>>, Failure> {
+) -> Result<Option<AnyField<AnyDevice>>, Failure> {
     let has_elements = |layout: &BlockLayout| layout.span().0 < layout.span().1;
     if !blocks.iter().any(|(_, layout)| has_elements(layout)) {
         return Ok(None);
     }
     let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_it = |field: &AnyField<CpuDevice>| {
+    let is_it = |field: &AnyField<AnyDevice>| {
         field.element() == element
             && field.domain_count() == blocks.len()
             && blocks.iter().enumerate().all(|(domain, (first, layout))| {
@@ -84,11 +83,11 @@ pub(crate) fn shared(
     let Some((_, field)) = made.iter().find(|(_, field)| is_it(field)) else { return Ok(None) };
     // SAFETY: C has no views of Haloport's: what programs do with the memory is by the contract of the header.
     let shared = unsafe { field.share() };
-    Ok(Some(Box::new(shared.with_vector(vector)?)))
+    Ok(Some(shared.with_vector(vector)?))
 }
 
 impl Memory {
-    fn new(field: AnyField<CpuDevice>) -> Memory {
+    fn new(field: AnyField<AnyDevice>) -> Memory {
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         let number = made.last().map_or(0, |(number, _)| number + 1);
         made.push((number, field));

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use haloport::comm::TransportError;
 use haloport::device::{DeviceError, Pointer};
-use haloport::exchange::{ExchangeError, FieldLayout, FieldSet};
+use haloport::exchange::{ExchangeError, FieldLayout};
 use haloport::field::BlockLayout;
 use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
@@ -393,7 +393,7 @@ impl Prepared {
                     None => unsafe { device::field_at(&device, element, &vector, at) },
                 }
             });
-            let sets = sets.collect::<Result<Vec<Box<dyn FieldSet + Send>>, Failure>>()?;
+            let sets = sets.collect::<Result<Vec<_>, Failure>>()?;
             pattern.bind_with(sets, options)?.into_passed()?
         } else {
             let layouts: Vec<FieldLayout> = fields

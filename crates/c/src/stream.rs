@@ -1,6 +1,6 @@
 //! With what an exchange is ordered.
 
-use haloport::device::{AnyStream, Device, DeviceError, Pointer};
+use haloport::device::{Device, DeviceError, Pointer, any};
 use haloport::sycl::{SyclDevice, SyclStream};
 use haloport::{AnyDevice, Schedule};
 
@@ -57,7 +57,7 @@ impl Queue {
 pub(crate) enum Order {
     Default,
     Block,
-    On(Box<dyn AnyStream>),
+    On(any::Stream),
 }
 
 impl Order {
@@ -65,7 +65,7 @@ impl Order {
         match self {
             Order::Default => Schedule::DefaultStream,
             Order::Block => Schedule::Blocking,
-            Order::On(stream) => Schedule::On(&**stream),
+            Order::On(stream) => Schedule::On(stream),
         }
     }
 
@@ -82,24 +82,20 @@ impl Order {
         match (stream.kind, device) {
             // Nothing of the program is in the default stream of a device of OpenCL.
             (DEFAULT, Some(AnyDevice::Sycl(_))) if let Some(queue) = queue => {
-                Ok(Order::On(Box::new(queue.stream.clone())))
+                Ok(Order::On(any::Stream::Sycl(queue.stream.clone())))
             }
             (DEFAULT, _) | (ON | SYCL, None) => Ok(Order::Default),
             (BLOCK, _) => Ok(Order::Block),
-            (ON, Some(AnyDevice::Cuda(device))) => {
-                // SAFETY: the caller's promise.
-                Ok(Order::On(Box::new(unsafe { device.borrow_stream(stream.handle)? })))
-            }
             (ON, Some(AnyDevice::Sycl(_))) if stream.handle == 0 => {
                 Err(Failure::argument("stream.handle: expected a cl_command_queue, found null"))
             }
-            (ON, Some(AnyDevice::Sycl(device))) => {
+            (ON, Some(device)) => {
                 // SAFETY: the caller's promise.
-                Ok(Order::On(Box::new(unsafe { device.borrow_stream(stream.handle)? })))
+                Ok(Order::On(unsafe { device.borrow_stream(stream.handle)? }))
             }
             (SYCL, Some(AnyDevice::Sycl(device))) => {
                 // SAFETY: the caller's promise.
-                Ok(Order::On(Box::new(unsafe { device.borrow_sycl_queue(stream.handle)? })))
+                Ok(Order::On(any::Stream::Sycl(unsafe { device.borrow_sycl_queue(stream.handle)? })))
             }
             (SYCL, Some(other)) => Err(Failure::argument(format!(
                 "stream.kind: expected HP_ON for fields on {}, found HP_SYCL",

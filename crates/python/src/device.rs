@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use haloport::device::{DeviceId, DeviceSpec, MemoryKind, Pointer};
-use haloport::exchange::{FieldLayout, FieldSet};
+use haloport::exchange::FieldLayout;
 use haloport::field::BlockLayout;
 use haloport::interop::ArrayDeviceKind;
-use haloport::{AnyDevice, AnyField, ElementType, Pattern, with_device};
+use haloport::{AnyDevice, AnyField, ElementType, Pattern};
 use haloport_core::device::Device as CoreDevice;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -83,7 +83,7 @@ impl Device {
     /// Waits until all work of the device is done.
     pub(crate) fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         process::check()?;
-        py.detach(|| with_device!(&self.any, |device| device.synchronize_all())).or_raise()
+        py.detach(|| self.any.synchronize_all()).or_raise()
     }
 
     fn __repr__(&self) -> String {
@@ -176,9 +176,7 @@ impl Device {
         vector: &[usize],
         blocks: Vec<BlockLayout>,
     ) -> PyResult<FieldLayout> {
-        with_device!(&self.any, |device| FieldLayout::new(device, element, blocks))
-            .with_vector(vector)
-            .or_raise()
+        FieldLayout::new(&self.any, element, blocks).with_vector(vector).or_raise()
     }
 
     /// A field in memory that `owner` keeps alive.
@@ -192,13 +190,22 @@ impl Device {
         blocks: Vec<(Pointer, BlockLayout)>,
         host_accessible: bool,
         owner: Box<dyn std::any::Any + Send + Sync>,
-    ) -> PyResult<Box<dyn FieldSet + Send>> {
-        let field: Box<dyn FieldSet + Send> = with_device!(&self.any, |device| {
-            // SAFETY: the caller's promise.
-            let field = unsafe { AnyField::from_raw(device, element, blocks, host_accessible, owner) };
-            Box::new(field.with_vector(vector).or_raise()?)
-        });
-        Ok(field)
+    ) -> PyResult<AnyField<AnyDevice>> {
+        // SAFETY: the caller's promise.
+        let field = unsafe { AnyField::from_raw(&self.any, element, blocks, host_accessible, owner) };
+        field.with_vector(vector).or_raise()
+    }
+
+    /// A field of zeros for the domains of `pattern`, with these extents of further axes. On the CPU, neighbours on this
+    /// node can map it.
+    pub(crate) fn field(
+        &self,
+        pattern: &Pattern,
+        element: ElementType,
+        further_axes: &[usize],
+    ) -> PyResult<AnyField<AnyDevice>> {
+        let builder = AnyField::builder(pattern).further_axes(further_axes).memory(MemoryKind::Device);
+        builder.build_any(&self.any, element).or_raise()
     }
 
     /// The kind of array memory that this device allocates.
@@ -208,80 +215,5 @@ impl Device {
             AnyDevice::Cuda(_) => ArrayDeviceKind::Cuda,
             AnyDevice::Sycl(_) => ArrayDeviceKind::Usm,
         }
-    }
-}
-
-/// A field of any device, with memory of its own.
-#[derive(Debug)]
-pub(crate) enum OwnField {
-    Cpu(AnyField<haloport::cpu::CpuDevice>),
-    Cuda(AnyField<haloport::cuda::CudaDevice>),
-    Sycl(AnyField<haloport::sycl::SyclDevice>),
-}
-
-/// Evaluates an expression with the field inside.
-macro_rules! with_field {
-    ($any:expr, |$field:ident| $body:expr) => {
-        match $any {
-            $crate::device::OwnField::Cpu($field) => $body,
-            $crate::device::OwnField::Cuda($field) => $body,
-            $crate::device::OwnField::Sycl($field) => $body,
-        }
-    };
-}
-pub(crate) use with_field;
-
-impl OwnField {
-    /// A field of zeros for the domains of `pattern`, with these extents of further axes. On the CPU, neighbours on this
-    /// node can map it.
-    pub(crate) fn new(
-        device: &Device,
-        pattern: &Pattern,
-        element: ElementType,
-        further_axes: &[usize],
-    ) -> PyResult<OwnField> {
-        macro_rules! build {
-            ($variant:ident, $device:expr) => {
-                OwnField::$variant(
-                    AnyField::builder(pattern)
-                        .further_axes(further_axes)
-                        .memory(MemoryKind::Device)
-                        .build_any($device, element)
-                        .or_raise()?,
-                )
-            };
-        }
-        Ok(match &device.any {
-            AnyDevice::Cpu(device) => build!(Cpu, device),
-            AnyDevice::Cuda(device) => build!(Cuda, device),
-            AnyDevice::Sycl(device) => build!(Sycl, device),
-        })
-    }
-
-    /// Another field over the same memory.
-    ///
-    /// # Safety
-    /// As for [`AnyField::share`].
-    pub(crate) unsafe fn share_own(&self) -> OwnField {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                OwnField::Cpu(field) => OwnField::Cpu(field.share()),
-                OwnField::Cuda(field) => OwnField::Cuda(field.share()),
-                OwnField::Sycl(field) => OwnField::Sycl(field.share()),
-            }
-        }
-    }
-
-    /// As [`share_own`](OwnField::share_own), for an exchange of a field whose first components point along the axes `vector`.
-    ///
-    /// # Safety
-    /// As for [`AnyField::share`].
-    pub(crate) unsafe fn share(&self, vector: &[usize]) -> PyResult<Box<dyn FieldSet + Send>> {
-        let shared: Box<dyn FieldSet + Send> = with_field!(self, |field| {
-            // SAFETY: the caller's promise.
-            Box::new(unsafe { field.share() }.with_vector(vector).or_raise()?)
-        });
-        Ok(shared)
     }
 }

@@ -3,10 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use haloport::AnyDevice;
-use haloport::cuda::CudaKernel;
-use haloport::device::{DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType};
-use haloport::sycl::SyclKernel;
-use haloport_core::device::Device as CoreDevice;
+use haloport::device::{
+    Device as _, DeviceError, KernelArgument, KernelSource, LaunchConfig, ParameterType, any,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -52,8 +51,7 @@ pub(crate) struct Kernel {
 
 enum Compiled {
     Host(Py<PyAny>),
-    Cuda(CudaKernel),
-    Sycl(SyclKernel),
+    Device(any::Kernel),
 }
 
 #[pymethods]
@@ -92,13 +90,9 @@ impl Kernel {
                     return Err(PyValueError::new_err("host: expected a function for the CPU, found None"));
                 }
             },
-            AnyDevice::Cuda(cuda) => {
+            AnyDevice::Cuda(_) | AnyDevice::Sycl(_) => {
                 let source = kernel_source(name, portable()?, &parameters);
-                Compiled::Cuda(py.detach(|| cuda.compile(&source)).or_raise()?)
-            }
-            AnyDevice::Sycl(sycl) => {
-                let source = kernel_source(name, portable()?, &parameters);
-                Compiled::Sycl(py.detach(|| sycl.compile(&source)).or_raise()?)
+                Compiled::Device(py.detach(|| device.any.compile(&source)).or_raise()?)
             }
         };
         Ok(Kernel { name: name.into(), device, parameters, compiled, retired: Mutex::default() })
@@ -159,24 +153,19 @@ impl Kernel {
         for (index, (argument, parameter)) in arguments.iter().zip(&self.parameters).enumerate() {
             bound.push(self.argument(index, &argument, *parameter, (&mut keep, &mut order))?);
         }
-        if let Compiled::Host(host) = &self.compiled {
-            let all = [PyTuple::new(py, &size)?.into_any()].into_iter().chain(arguments.iter());
-            host.bind(py).call1(PyTuple::new(py, all.collect::<Vec<_>>())?)?;
-            return Ok(());
-        }
+        let kernel = match &self.compiled {
+            Compiled::Host(host) => {
+                let all = [PyTuple::new(py, &size)?.into_any()].into_iter().chain(arguments.iter());
+                host.bind(py).call1(PyTuple::new(py, all.collect::<Vec<_>>())?)?;
+                return Ok(());
+            }
+            Compiled::Device(kernel) => kernel,
+        };
         let order = named.or(order);
         let config = LaunchConfig { global, group: None };
         let kept = Kept::new(arguments, keep);
         py.detach(|| {
-            match (&self.device.any, &self.compiled) {
-                (AnyDevice::Cuda(device), Compiled::Cuda(kernel)) => {
-                    launch(device, kernel, config, &bound, &order)?
-                }
-                (AnyDevice::Sycl(device), Compiled::Sycl(kernel)) => {
-                    launch(device, kernel, config, &bound, &order)?
-                }
-                _ => {}
-            }
+            launch(&self.device.any, kernel, config, &bound, &order)?;
             let retired = Retired::new(std::slice::from_ref(&self.device), &order, kept)?;
             let mut list = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
             list.retain(|retired| !retired.is_done());
@@ -222,9 +211,9 @@ impl Kernel {
     }
 }
 
-fn launch<D: CoreDevice>(
-    device: &D,
-    kernel: &D::Kernel,
+fn launch(
+    device: &AnyDevice,
+    kernel: &any::Kernel,
     config: LaunchConfig,
     arguments: &[KernelArgument],
     order: &Order,

@@ -4,13 +4,12 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use haloport::device::Pointer;
-use haloport::exchange::FieldSet;
 use haloport::field::BlockLayout;
 use haloport::interop::cuda_array::CudaArrayInterface;
 use haloport::interop::dlpack::{DLDevice, Form, ManagedTensor, OwnedTensor};
 use haloport::interop::stream::StreamOrder;
 use haloport::interop::{ArrayDescription, ArrayDevice, Protocol, typestr};
-use haloport::{AnyDevice, ElementType, Pattern, with_device};
+use haloport::{AnyDevice, AnyField, ElementType, Pattern};
 use haloport_core::device::Device as _;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -21,7 +20,7 @@ use crate::arguments::{number, pair, shown};
 use crate::arrays::described::Described;
 use crate::arrays::described::Place;
 use crate::arrays::element::{dtype_of, element_of};
-use crate::device::{Device, OwnField, with_field};
+use crate::device::Device;
 use crate::error::OrRaise;
 use crate::order::Order;
 use crate::process::{self, Held};
@@ -33,7 +32,7 @@ use crate::process::{self, Held};
 #[pyclass(frozen, module = "haloport")]
 #[derive(Debug)]
 pub(crate) struct Array {
-    field: Arc<Held<OwnField>>,
+    field: Arc<Held<AnyField<AnyDevice>>>,
     domain: usize,
     device: Device,
     dtype: Py<PyAny>,
@@ -83,7 +82,7 @@ impl Array {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.wait_for(py, stream)?;
         let field = self.field.get()?;
-        let bytes = py.detach(|| with_field!(field, |field| field.to_bytes(self.domain))).or_raise()?;
+        let bytes = py.detach(|| field.to_bytes(self.domain)).or_raise()?;
         let numpy = py.import("numpy")?;
         let options = PyDict::new(py);
         options.set_item("dtype", &self.dtype)?;
@@ -121,8 +120,8 @@ impl Array {
         // Another handle to the same memory: `copy_from_bytes` takes an exclusive one.
         // SAFETY: no exchange of this field is in flight: the handle refuses to be written then; work in streams is
         // ordered by the default stream, as the method says.
-        let mut target = unsafe { this.field.get()?.share_own() };
-        py.detach(|| with_field!(&mut target, |field| field.copy_from_bytes(this.domain, &bytes))).or_raise()
+        let mut target = unsafe { this.field.get()?.share() };
+        py.detach(|| target.copy_from_bytes(this.domain, &bytes)).or_raise()
     }
 
     /// Shares the array by DLPack.
@@ -245,7 +244,7 @@ impl Array {
     ) -> PyResult<Vec<Py<PyAny>>> {
         let dtype = dtype_of(dtype)?;
         let element = element_of(&dtype)?;
-        let field = py.detach(|| OwnField::new(device, pattern, element, levels.as_slice()))?;
+        let field = py.detach(|| device.field(pattern, element, levels.as_slice()))?;
         let field = Arc::new(Held::new(field));
         (0..pattern.domain_count())
             .map(|domain| {
@@ -262,24 +261,22 @@ impl Array {
         process::check()?;
         let order = Order::of(py, stream, std::slice::from_ref(&self.device))?;
         match order {
-            Order::On(_) => py
-                .detach(|| with_device!(&self.device.any, |device| device.synchronize(&order.stream(device))))
-                .or_raise(),
+            Order::On(_) => {
+                py.detach(|| self.device.any.synchronize(&order.stream(&self.device.any))).or_raise()
+            }
             Order::Default | Order::Block => Ok(()),
         }
     }
 
     fn of_block(
-        field: &Arc<Held<OwnField>>,
+        field: &Arc<Held<AnyField<AnyDevice>>>,
         domain: usize,
         device: &Device,
         element: ElementType,
         dtype: &Bound<'_, PyAny>,
     ) -> PyResult<Array> {
-        let (first, layout) = with_field!(field.get()?, |field| (
-            field.pointer(domain).or_raise()?,
-            field.layout(domain).or_raise()?.clone()
-        ));
+        let own = field.get()?;
+        let (first, layout) = (own.pointer(domain).or_raise()?, own.layout(domain).or_raise()?.clone());
         let cells = layout.allocated();
         let shape: Vec<i64> = (0..cells.axes()).map(|axis| cells.extent(axis) as i64).collect();
         let index = device.id().index;
@@ -351,16 +348,16 @@ impl Array {
     /// Whether its block has this layout.
     pub(crate) fn has_layout(&self, layout: &BlockLayout) -> bool {
         let Ok(field) = self.field.get() else { return false };
-        with_field!(field, |field| field.layout(self.domain).is_ok_and(|own| own == layout))
+        field.layout(self.domain).is_ok_and(|own| own == layout)
     }
 
     /// Another field over the same memory, for an exchange; its first components point along the axes `vector`.
     ///
     /// # Safety
     /// As for [`haloport::AnyField::share`].
-    pub(crate) unsafe fn share(&self, vector: &[usize]) -> PyResult<Box<dyn FieldSet + Send>> {
+    pub(crate) unsafe fn share(&self, vector: &[usize]) -> PyResult<AnyField<AnyDevice>> {
         // SAFETY: the caller's promise.
-        unsafe { self.field.get()?.share(vector) }
+        unsafe { self.field.get()?.share() }.with_vector(vector).or_raise()
     }
 
     /// The members that the interfaces have in common.

@@ -1,6 +1,6 @@
 //! The order of work: the argument `stream` of calls.
 
-use haloport::device::{AnyStream, Device as CoreDevice};
+use haloport::device::{Device as _, Stream as _, any};
 use haloport::interop::stream::{StreamObject, StreamOrder};
 use haloport::{AnyDevice, Schedule};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -53,7 +53,7 @@ impl NamedOrder {
 pub(crate) enum Order {
     Default,
     Block,
-    On(Box<dyn AnyStream>),
+    On(any::Stream),
 }
 
 impl Order {
@@ -61,19 +61,16 @@ impl Order {
         match self {
             Order::Default => Schedule::DefaultStream,
             Order::Block => Schedule::Blocking,
-            Order::On(stream) => Schedule::On(&**stream),
+            Order::On(stream) => Schedule::On(stream),
         }
     }
 
     /// The stream of `device`: the default stream unless this order names another one of it.
-    pub(crate) fn stream<D: CoreDevice>(&self, device: &D) -> D::Stream {
-        let named = match self {
-            Order::On(stream) if stream.device_id() == device.id() => {
-                stream.as_any().downcast_ref::<D::Stream>()
-            }
-            _ => None,
-        };
-        named.cloned().unwrap_or_else(|| device.default_stream())
+    pub(crate) fn stream(&self, device: &AnyDevice) -> any::Stream {
+        match self {
+            Order::On(stream) if stream.device() == device.id() => stream.clone(),
+            _ => device.default_stream(),
+        }
     }
 
     /// This order, or `own`, that of the package of the arrays, if the caller names none.
@@ -105,7 +102,7 @@ impl Order {
             return Ok(Order::Default);
         }
         let stream = current(py, |stream| on(stream.device_id()))?;
-        Ok(stream.map_or(Order::Default, |stream| Order::On(stream.get().any())))
+        Ok(stream.map_or(Order::Default, |stream| Order::On(stream.get().stream())))
     }
 
     fn named(stream: &Bound<'_, PyAny>, device: &Device) -> PyResult<Order> {
@@ -119,7 +116,7 @@ impl Order {
             let own = own.get();
             return match device.is_cpu() || own.device_id() == device.id() {
                 true if device.is_cpu() => Ok(Order::Default),
-                true => Ok(Order::On(own.any())),
+                true => Ok(Order::On(own.stream())),
                 false => Err(PyValueError::new_err(format!(
                     "stream: expected a stream of {}, found one of {}",
                     device.name(),
@@ -162,25 +159,25 @@ impl Order {
         let (AnyDevice::Sycl(_), Some(stream)) = (&device.any, queue.stream()?) else {
             return Ok(Order::Default);
         };
-        let found = AnyStream::device_id(&stream);
+        let found = stream.device();
         if found != device.id() {
             return Err(PyValueError::new_err(format!(
                 "stream: expected a queue of the context and the device of the arrays, {}, found one of {found}",
                 device.name()
             )));
         }
-        Ok(Order::On(Box::new(stream)))
+        Ok(Order::On(any::Stream::Sycl(stream)))
     }
 
     fn of_cuda(order: StreamOrder, device: &Device) -> PyResult<Order> {
-        let (AnyDevice::Cuda(cuda), Some(handle)) = (&device.any, order.handle()) else {
+        let (AnyDevice::Cuda(_), Some(handle)) = (&device.any, order.handle()) else {
             return Ok(Order::Default);
         };
         if handle == 0 {
             return Ok(Order::Default);
         }
         // SAFETY: the caller passes a stream that outlives the work, as the contract of `stream` says.
-        Ok(Order::On(Box::new(unsafe { cuda.borrow_stream(handle) }.or_raise()?)))
+        Ok(Order::On(unsafe { device.any.borrow_stream(handle) }.or_raise()?))
     }
 }
 

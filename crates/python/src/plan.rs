@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use haloport::comm::Reach;
-use haloport::exchange::{Description, FieldLayout, FieldSet};
+use haloport::exchange::{Description, FieldLayout};
 use haloport::{BindOptions, DataPath};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -281,8 +281,7 @@ impl Plan {
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
         let exchange = if options.fixed {
-            let sets: Vec<Box<dyn FieldSet + Send>> =
-                fields.into_iter().map(|field| field.into_set(py)).collect::<PyResult<_>>()?;
+            let sets = fields.into_iter().map(|field| field.into_field(py)).collect::<PyResult<Vec<_>>>()?;
             py.detach(|| pattern.bind_with(sets, bind)).or_raise()?.into_passed().or_raise()?
         } else {
             let layouts: Vec<FieldLayout> = fields

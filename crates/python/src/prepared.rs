@@ -1,9 +1,8 @@
 //! The arguments of a plan, checked on this rank alone.
 
 use haloport::device::Pointer;
-use haloport::exchange::FieldSet;
 use haloport::field::{AxisRole, BlockLayout, FittedAxis};
-use haloport::{DataPath, ElementType};
+use haloport::{AnyDevice, AnyField, DataPath, ElementType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -247,7 +246,7 @@ impl Memory {
 
 impl PreparedField {
     /// The field of a fixed plan: memory of Haloport itself, which neighbours can map, if the arrays show all of it.
-    pub(crate) fn into_set(self, py: Python<'_>) -> PyResult<Box<dyn FieldSet + Send>> {
+    pub(crate) fn into_field(self, py: Python<'_>) -> PyResult<AnyField<AnyDevice>> {
         let PreparedField { device, element, vector, blocks, memory, .. } = self;
         let own: Option<Vec<&Array>> =
             memory.iter().map(|memory| Some(memory.own.as_ref()?.bind(py).get())).collect();

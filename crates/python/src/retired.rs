@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use haloport::device::{Device as CoreDevice, DeviceError};
-use haloport::with_device;
+use haloport::AnyDevice;
+use haloport::device::{Device as _, DeviceError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
@@ -37,7 +37,7 @@ impl Retired {
     pub(crate) fn new(devices: &[Device], order: &Order, kept: Kept) -> Result<Option<Retired>, DeviceError> {
         let mut markers = Vec::new();
         for device in devices.iter().filter(|device| device.any.info().asynchronous) {
-            markers.push(with_device!(&device.any, |device| marker(device, order))?);
+            markers.push(marker(&device.any, order)?);
         }
         Ok((!markers.is_empty()).then_some(Retired { markers, kept: Some(kept) }))
     }
@@ -60,7 +60,7 @@ impl Drop for Retired {
 }
 
 /// A function that says whether the work that is in the stream of `order` now is done. Work that failed counts as done.
-fn marker<D: CoreDevice>(device: &D, order: &Order) -> Result<Box<dyn Fn() -> bool + Send>, DeviceError> {
+fn marker(device: &AnyDevice, order: &Order) -> Result<Box<dyn Fn() -> bool + Send>, DeviceError> {
     let event = device.create_event(false)?;
     device.record(&event, &order.stream(device))?;
     let device = device.clone();

@@ -1,7 +1,6 @@
 //! Streams, and those that are current.
 
-use haloport::device::{AnyStream, Device as _, DeviceId, Priority, Stream as _};
-use haloport::{AnyDevice, cpu, cuda, sycl};
+use haloport::device::{Device as _, DeviceId, Priority, Stream as _, any};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -27,15 +26,7 @@ use crate::process;
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Stream {
     device: Device,
-    stream: OwnStream,
-}
-
-/// A stream of any backend.
-#[derive(Debug, Clone)]
-enum OwnStream {
-    Cpu(cpu::CpuStream),
-    Cuda(cuda::CudaStream),
-    Sycl(sycl::SyclStream),
+    stream: any::Stream,
 }
 
 #[pymethods]
@@ -57,11 +48,7 @@ impl Stream {
             }
         };
         let device = device.map_or_else(Device::plain_cpu, Device::of)?;
-        let stream = match &device.any {
-            AnyDevice::Cpu(device) => OwnStream::Cpu(device.create_stream(priority).or_raise()?),
-            AnyDevice::Cuda(device) => OwnStream::Cuda(device.create_stream(priority).or_raise()?),
-            AnyDevice::Sycl(device) => OwnStream::Sycl(device.create_stream(priority).or_raise()?),
-        };
+        let stream = device.any.create_stream(priority).or_raise()?;
         Ok(Stream { device, stream })
     }
 
@@ -74,30 +61,19 @@ impl Stream {
     /// The native handle as an integer: a ``cudaStream_t``, a ``cl_command_queue``, 0 on the CPU.
     #[getter]
     fn handle(&self) -> usize {
-        match &self.stream {
-            OwnStream::Cpu(stream) => stream.handle(),
-            OwnStream::Cuda(stream) => stream.handle(),
-            OwnStream::Sycl(stream) => stream.handle(),
-        }
+        self.stream.handle()
     }
 
     /// Waits until all work in the stream is done.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         process::check()?;
-        py.detach(|| match (&self.device.any, &self.stream) {
-            (AnyDevice::Cpu(device), OwnStream::Cpu(stream)) => device.synchronize(stream),
-            (AnyDevice::Cuda(device), OwnStream::Cuda(stream)) => device.synchronize(stream),
-            (AnyDevice::Sycl(device), OwnStream::Sycl(stream)) => device.synchronize(stream),
-            // A stream is made on its device.
-            _ => Ok(()),
-        })
-        .or_raise()
+        py.detach(|| self.device.any.synchronize(&self.stream)).or_raise()
     }
 
     /// The handle for packages of CUDA.
     fn __cuda_stream__(&self) -> PyResult<(i64, usize)> {
         match &self.stream {
-            OwnStream::Cuda(stream) => Ok((0, stream.handle())),
+            any::Stream::Cuda(stream) => Ok((0, stream.handle())),
             _ => Err(pyo3::exceptions::PyTypeError::new_err(format!(
                 "expected a stream of CUDA, found one of {}",
                 self.device.name()
@@ -151,11 +127,7 @@ pub(crate) fn current_stream<'py>(
     if let Some(stream) = current(py, |found| found.device_id() == device.id())? {
         return Ok(stream);
     }
-    let stream = match &device.any {
-        AnyDevice::Cpu(device) => OwnStream::Cpu(device.default_stream()),
-        AnyDevice::Cuda(device) => OwnStream::Cuda(device.default_stream()),
-        AnyDevice::Sycl(device) => OwnStream::Sycl(device.default_stream()),
-    };
+    let stream = device.any.default_stream();
     Bound::new(py, Stream { device, stream })
 }
 
@@ -195,11 +167,7 @@ impl Stream {
     }
 
     /// Another handle to the stream.
-    pub(crate) fn any(&self) -> Box<dyn AnyStream> {
-        match &self.stream {
-            OwnStream::Cpu(stream) => Box::new(*stream),
-            OwnStream::Cuda(stream) => Box::new(stream.clone()),
-            OwnStream::Sycl(stream) => Box::new(stream.clone()),
-        }
+    pub(crate) fn stream(&self) -> any::Stream {
+        self.stream.clone()
     }
 }

@@ -46,8 +46,8 @@ use super::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device",
     label = "not a device",
-    note = "devices are those of the backends, such as `CpuDevice`, `CudaDevice`, `SyclDevice` and `DefaultDevice`",
-    note = "an `AnyDevice` holds one of them, and `with_device!(&any, |device| run(device))` hands that to generic code"
+    note = "devices are those of the backends, such as `CpuDevice`, `CudaDevice`, `SyclDevice` and `DefaultDevice`, and \
+            `AnyDevice`, which holds one of them"
 )]
 pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// A stream of this device.

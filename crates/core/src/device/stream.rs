@@ -12,6 +12,17 @@ pub trait Stream: Clone + Debug + Send + Sync + 'static {
 
     /// The device of the stream.
     fn device(&self) -> DeviceId;
+
+    /// The stream, to be downcast to the type of its backend. A type that holds streams of several backends hands out the one
+    /// inside.
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    /// A stream of this type, made of what [`as_any`](Stream::as_any) hands out; `None` if that is one of another backend.
+    fn of_any(stream: &dyn Any) -> Option<Self> {
+        stream.downcast_ref::<Self>().cloned()
+    }
 }
 
 /// A point in a stream. An event that was never recorded counts as reached.
@@ -31,7 +42,7 @@ pub trait AnyStream: Send + Sync {
 
 impl<S: Stream> AnyStream for S {
     fn as_any(&self) -> &dyn Any {
-        self
+        Stream::as_any(self)
     }
 
     fn device_id(&self) -> DeviceId {

@@ -18,7 +18,7 @@ mod rows;
 
 use haloport::device::Device;
 use haloport::exchange::FieldSet;
-use haloport::{Communicator, Element, ElementType, Field, Pattern, with_device};
+use haloport::{Communicator, Element, ElementType, Field, Pattern};
 
 pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;
@@ -45,10 +45,9 @@ use report::Report;
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &ExchangeArgs) -> Result<(), Failure> {
-    let any = args.device.open()?;
+    let device = args.device.open()?;
     let shared = SharedFields::default();
-    let report =
-        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, &shared)));
+    let report = on_ranks(&args.ranks, |comm| on_rank(&comm, &device, args, &shared));
     report?.map_or(Ok(()), |report| report.print(args.json))
 }
 

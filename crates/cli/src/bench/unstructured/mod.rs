@@ -18,7 +18,7 @@ mod values;
 
 use haloport::device::{Device, DeviceInfo};
 use haloport::exchange::FieldSet;
-use haloport::{Communicator, Field, HaloCells, IndexSet, Pattern, with_device};
+use haloport::{Communicator, Field, HaloCells, IndexSet, Pattern};
 
 pub(crate) use args::UnstructuredArgs;
 
@@ -38,9 +38,9 @@ use report::Report;
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
-    let any = args.device.open()?;
+    let device = args.device.open()?;
     let ranks = if args.domains.is_none() { args.ranks.or(domains::RANKS) } else { args.ranks };
-    let report = with_device!(&any, |device| on_ranks(&ranks, |comm| on_rank(&comm, device, args)));
+    let report = on_ranks(&ranks, |comm| on_rank(&comm, &device, args));
     report?.map_or(Ok(()), |report| report.print(args.json))
 }
 

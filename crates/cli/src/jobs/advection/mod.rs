@@ -17,8 +17,8 @@ mod verify;
 
 use std::time::Instant;
 
+use haloport::Communicator;
 use haloport::device::Device;
-use haloport::{Communicator, with_device};
 
 pub(crate) use args::AdvectionArgs;
 
@@ -43,23 +43,20 @@ const SHOWN: [usize; 4] = [0, 1, 2, 4];
 /// # Errors
 /// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] if the run or a check fails.
 pub(crate) fn run(args: &AdvectionArgs) -> Result<(), Failure> {
-    let any = args.device.open()?;
+    let device = args.device.open()?;
     let inputs = Inputs::new();
-    let problem = || shared(&inputs, || Problem::new(args, &any));
+    let problem = || shared(&inputs, || Problem::new(args, &device));
     // If ranks are threads, bad input is reported before any is started.
     if launched_by().is_none() {
         let ranks = args.ranks.asked();
         problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.partition(ranks).map(|_| ())))?;
     }
-    let ended =
-        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, problem()?)))?;
+    let ended = on_ranks(&args.ranks, |comm| on_rank(&comm, &device, args, problem()?))?;
     // A process without rank 0 prints nothing.
     let Some((mut report, measured)) = ended else { return Ok(()) };
     if let (Some(checks), true) = (&mut report.checks, report.in_process) {
         let (case, progress) = (&problem()?.case, Progress::steps(!args.json));
-        checks.push(with_device!(&any, |device| {
-            verify::same_fields_on_any_ranks(device, case, &measured.field, &progress)
-        })?);
+        checks.push(verify::same_fields_on_any_ranks(&device, case, &measured.field, &progress)?);
     }
     report.print(args.json)?;
     report.checks.as_deref().map_or(Ok(()), conclude)

@@ -1,7 +1,7 @@
 //! The checks of `--verify`.
 
 use haloport::device::Device;
-use haloport::{AnyDevice, Communicator, run_ranks, with_device};
+use haloport::{AnyDevice, Communicator, run_ranks};
 use haloport_mesh::Partition;
 
 use super::carry::{Measured, in_process, some_steps};
@@ -106,9 +106,7 @@ pub(super) fn same_field_as_on_cpu<D: Device>(
     let here = some_steps(comm, device, case, partition, STEPS_AS_ON_CPU)?;
     let on_cpu = |cpu: &AnyDevice| {
         let whole = case.by_curve(1)?;
-        let fields = with_device!(cpu, |cpu| run_ranks(1, |comm| {
-            Ok(some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)?)
-        }))?;
+        let fields = run_ranks(1, |comm| Ok(some_steps(&comm, cpu, case, &whole, STEPS_AS_ON_CPU)?))?;
         Ok(fields.into_iter().next().flatten().unwrap_or_default())
     };
     as_on_cpu(comm, here, on_cpu, |here, on_cpu| largest_difference(here, on_cpu))

@@ -16,7 +16,7 @@ mod tides;
 mod verify;
 
 use haloport::device::Device;
-use haloport::{AnyDevice, Communicator, with_device};
+use haloport::{AnyDevice, Communicator};
 
 pub(crate) use args::TsunamiArgs;
 
@@ -35,21 +35,20 @@ use report::Report;
 /// # Errors
 /// [`Failure::BadInput`] before anything is computed or written, [`Failure::Run`] if the run or a check fails.
 pub(crate) fn run(args: &TsunamiArgs) -> Result<(), Failure> {
-    let any = args.device.open()?;
+    let device = args.device.open()?;
     let inputs = Inputs::new();
-    let problem = || shared(&inputs, || Problem::new(args, &any));
+    let problem = || shared(&inputs, || Problem::new(args, &device));
     // If ranks are threads, bad input is reported before any is started. Processes read the input later, when they
     // know that rank 0 reports for all.
     if launched_by().is_none() {
         let ranks = args.ranks.asked();
         problem().and_then(|problem| ranks.map_or(Ok(()), |ranks| problem.check_ranks(ranks)))?;
     }
-    let report =
-        with_device!(&any, |device| on_ranks(&args.ranks, |comm| on_rank(&comm, device, args, problem()?)))?;
+    let report = on_ranks(&args.ranks, |comm| on_rank(&comm, &device, args, problem()?))?;
     // A process without rank 0 prints nothing.
     let Some(mut report) = report else { return Ok(()) };
     if let (Some(checks), true) = (&mut report.checks, report.in_process) {
-        checks.push(with_same_fields_here(&any, problem()?, args)?);
+        checks.push(with_same_fields_here(&device, problem()?, args)?);
     }
     report.print(args.json)?;
     report.checks.as_deref().map_or(Ok(()), conclude)
@@ -85,7 +84,11 @@ fn on_rank<D: Device>(
 }
 
 /// The check on several numbers of ranks, as threads, after the job's ranks have ended.
-fn with_same_fields_here(any: &AnyDevice, problem: &Problem, args: &TsunamiArgs) -> Result<Check, Failure> {
+fn with_same_fields_here(
+    device: &AnyDevice,
+    problem: &Problem,
+    args: &TsunamiArgs,
+) -> Result<Check, Failure> {
     let progress = Progress::steps(!args.json);
-    with_device!(any, |device| verify::same_fields_on_any_ranks(device, problem, &progress))
+    verify::same_fields_on_any_ranks(device, problem, &progress)
 }

@@ -1,7 +1,7 @@
 //! The checks of `--verify`.
 
 use haloport::device::Device;
-use haloport::{AnyDevice, Communicator, run_ranks, with_device};
+use haloport::{AnyDevice, Communicator, run_ranks};
 
 use super::problem::Problem;
 use crate::command::failure::Failure;
@@ -112,7 +112,7 @@ pub(super) fn same_fields_as_on_cpu<D: Device>(
     problem: &Problem,
 ) -> Result<Check, Failure> {
     let here = some_steps(comm, device, problem, STEPS_AS_ON_CPU)?;
-    let on_cpu = |cpu: &AnyDevice| with_device!(cpu, |cpu| in_process(1, cpu, problem, STEPS_AS_ON_CPU));
+    let on_cpu = |cpu: &AnyDevice| in_process(1, cpu, problem, STEPS_AS_ON_CPU);
     as_on_cpu(comm, here, on_cpu, Whole::largest_difference)
 }
 

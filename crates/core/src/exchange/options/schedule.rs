@@ -90,7 +90,7 @@ impl Schedule<'_> {
     }
 
     fn named<D: Device>(&self, device: &D) -> Option<D::Stream> {
-        let of_device = self.streams().iter().filter(|stream| stream.device_id() == device.id());
-        of_device.filter_map(|stream| stream.as_any().downcast_ref::<D::Stream>()).next().cloned()
+        let mut of_device = self.streams().iter().filter(|stream| stream.device_id() == device.id());
+        of_device.find_map(|stream| D::Stream::of_any(stream.as_any()))
     }
 }
