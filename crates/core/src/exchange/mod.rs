@@ -1,9 +1,9 @@
 //! The exchange: a pattern bound to fields once, and run as often as needed.
 //!
 //! # What is done once
-//! [`Pattern::bind`](crate::Pattern::bind) is collective. The fields are collected by device. All ranks agree that they bind the same fields
-//! to the same pattern, and on the order in which halos are filled. Then each rank negotiates with each neighbour how
-//! the cells of each field get there: the sender offers, the receiver chooses.
+//! [`Pattern::bind`](crate::Pattern::bind) is collective. The fields are collected by device. All ranks agree that they bind
+//! the same fields to the same pattern, and on the order in which halos are filled. Then each rank negotiates with each
+//! neighbour how the cells of each field get there: the sender offers, the receiver chooses.
 //!
 //! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
 //!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field.
@@ -44,9 +44,9 @@
 //! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
 //! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
 //! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what
-//! a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an exchange that owns its fields, and of
-//! one whose fields are passed; `turns`, the exchanges that can be in flight at once; `pending`, one in flight; and `overlap`,
-//! an exchange with other work in one call.
+//! a user holds: `handle`, the type `Exchange`, and the starts of one that owns its fields; `passed`, those of one whose fields
+//! are passed; `turns`, the exchanges that can be in flight at once; `pending`, one in flight; and `overlap`, an exchange with
+//! other work in one call.
 
 mod agree;
 mod cells;
@@ -55,7 +55,6 @@ mod compile_fail;
 mod handle;
 mod options;
 mod overlap;
-mod owned;
 mod part;
 mod passed;
 mod pending;

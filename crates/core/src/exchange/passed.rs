@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::agree::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
-use super::handle::{Exchange, OwnedFields};
+use super::handle::Exchange;
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
-use super::pending::{Pending, PendingFields};
+use super::pending::{OwnedFields, Pending, PendingFields};
 use super::turns::{Ticket, Turns};
 use crate::comm::CollectiveCall;
 use crate::device::Pointer;
@@ -300,5 +300,21 @@ impl Exchange<Passed> {
             }
         }
         Ok(())
+    }
+}
+
+impl<F: FieldSet + Send + 'static> Exchange<F> {
+    /// Forgets the type of the fields, which the exchange keeps: its starts are then those of an exchange to which fields
+    /// are [`Passed`], with no fields and no addresses.
+    ///
+    /// # Errors
+    /// [`ExchangeError::FieldsReplaced`]; the exchange is then lost.
+    pub fn into_passed(mut self) -> Result<Exchange<Passed>, ExchangeError> {
+        self.fields.check()?;
+        let Exchange { turns, fields } = self;
+        Ok(Exchange {
+            turns,
+            fields: OwnedFields::new(Passed::none(Box::new(fields.into_inner())), [].into()),
+        })
     }
 }

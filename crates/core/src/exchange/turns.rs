@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::agree::PassedFields;
 use super::options::{Choice, Completion, ExchangeError, Route, Schedule, Settled, Traffic};
-use super::part::bound::Bound;
+use super::part::Bound;
 use super::part::flight::Status;
 use crate::pattern::Pattern;
 

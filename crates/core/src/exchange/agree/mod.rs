@@ -1,22 +1,167 @@
 //! Binding a pattern to fields: what ranks settle with each other, once.
 //!
 //! In this order:
-//! - `set` collects the fields by device; for a plan, `layouts` has what it needs to know of fields, and `passed` the fields
-//!   with which it is started;
+//! - `set` collects the fields by device; for a plan, `layouts` has what it needs to know of fields, and compares with that
+//!   the fields with which it is started;
 //! - `terms`: the ranks agree that they bind the same fields, and on the order in which halos are filled;
-//! - `negotiate`: for each field, the `sender` makes an offer, the `receiver` chooses a way, and the sender lends its windows.
+//! - here: the negotiation of the way of each field. It takes three steps for each part of an exchange and each neighbour:
+//!   the sender makes an offer, the receiver accepts it and allocates the memory that the two share, and the sender maps
+//!   that memory and lends its windows. `neighbour` has these steps.
 
 mod layouts;
-mod negotiate;
-mod passed;
-mod receiver;
-mod sender;
+mod neighbour;
 mod set;
 mod terms;
 
 pub use layouts::FieldLayout;
 pub use set::{Binder, FieldSet, OneField, SourceTarget};
 
-pub(super) use layouts::LayoutSet;
-pub(super) use passed::PassedFields;
+pub(super) use layouts::{LayoutSet, PassedFields};
 pub(super) use terms::{bind_fields, bind_layouts};
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::options::{CopiedBy, DataPath, Obstacle, Route, Way};
+use super::ways::PartFields;
+use super::ways::memory::mapping::free_released;
+use super::ways::offer::{Acceptance, Answer, Offer, PartWays, PeerWindows, ReceiveWays, SendWays};
+use super::ways::stream_messages::join::StreamGroups;
+use crate::pattern::Pattern;
+use crate::transport::{Reduction, TransportError, Window};
+
+/// What the options ask for.
+pub(crate) struct Asked {
+    pub(crate) path: DataPath,
+    /// The path that the program asks for, also where streams exchange messages.
+    pub(crate) by_program: DataPath,
+    pub(crate) copied_by: CopiedBy,
+    /// Maximum size of a staged message in bytes.
+    pub(crate) chunk: usize,
+}
+
+/// The result of the negotiation about all parts.
+#[derive(Default)]
+pub(crate) struct Negotiated {
+    pub(crate) parts: Vec<PartWays>,
+    /// How each field gets to and from each other rank.
+    pub(crate) routes: Vec<Route>,
+    /// Names of shared memory, to be kept until all ranks have mapped it.
+    pub(crate) names: Vec<Box<dyn Any + Send + Sync>>,
+    /// The largest number of chunks of any message of any rank; 0 if none is split.
+    pub(crate) chunks: usize,
+}
+
+/// Collective: negotiates with every neighbour the way of each field. `tags` are those of the first part's windows on
+/// fields, and on halos; the tags of the other parts follow. `groups` have streams that exchange messages.
+pub(crate) fn negotiate(
+    pattern: &Pattern,
+    parts: &[PartFields],
+    asked: &Asked,
+    tags: [u32; 2],
+    groups: &StreamGroups,
+) -> Result<Negotiated, TransportError> {
+    free_released();
+    let &Asked { path, chunk, .. } = asked;
+    let tags = |number: usize| tags.map(|first| first + number as u32);
+    let comm = pattern.comm();
+    let others = |peer: &&usize| **peer != comm.rank();
+    let mut published: BTreeMap<usize, Vec<Option<Arc<Window>>>> = BTreeMap::new();
+    let mut offers: Vec<(usize, Vec<Offer>)> = Vec::new();
+    for &peer in pattern.sends().keys().filter(others) {
+        let made = parts
+            .iter()
+            .enumerate()
+            .map(|(number, part)| part.offer(pattern, peer, tags(number)[0], path))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (to_send, windows) = made.into_iter().unzip();
+        offers.push((peer, to_send));
+        published.insert(peer, windows);
+    }
+    let mut negotiated = Negotiated::default();
+    negotiated.parts.extend(parts.iter().map(|_| PartWays { chunk, ..PartWays::default() }));
+    let mut answers: Vec<(usize, Vec<Answer>)> = Vec::new();
+    for (peer, offers) in comm.sparse_exchange(&offers)? {
+        let mut answer = Vec::with_capacity(offers.len());
+        for (number, offer) in offers.into_iter().enumerate() {
+            let asked = Asked { path: groups.path_from(number, pattern, peer, path), ..*asked };
+            let accepted = parts[number].accept(pattern, peer, tags(number), &asked, &offer)?;
+            let Acceptance { answer: part_answer, chunks, windows, names } = accepted;
+            negotiated.names.extend(names);
+            negotiated.chunks = negotiated.chunks.max(chunks);
+            let (ways, obstacles) = (part_answer.ways.clone(), part_answer.obstacles.clone());
+            answer.push(part_answer);
+            let received = ReceiveWays { offer, ways, obstacles, windows };
+            negotiated.parts[number].receives.insert(peer, received);
+        }
+        answers.push((peer, answer));
+    }
+    // For each neighbour, the parts whose shared memory cannot be mapped here.
+    let mut refused: Vec<(usize, Vec<usize>)> = Vec::new();
+    for (peer, answers) in comm.sparse_exchange(&answers)? {
+        let published = published.remove(&peer).unwrap_or_default();
+        let mut unmapped = Vec::new();
+        for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
+            let lent = parts[number].lend(pattern, peer, tags(number)[1], &answer, published)?;
+            let Answer { mut ways, mut obstacles, .. } = answer;
+            let windows = lent.unwrap_or_else(|| {
+                unmapped.push(number);
+                in_messages(&mut ways, &mut obstacles)
+            });
+            negotiated.parts[number].sends.insert(peer, SendWays { ways, obstacles, windows });
+        }
+        if !unmapped.is_empty() {
+            refused.push((peer, unmapped));
+        }
+    }
+    let mut largest = [u64::from(!refused.is_empty()), negotiated.chunks as u64];
+    if path != DataPath::Messages || chunk < usize::MAX {
+        comm.all_reduce(&mut largest, Reduction::Max)?;
+    }
+    let [any_refused, chunks] = largest;
+    negotiated.chunks = chunks as usize;
+    if any_refused > 0 {
+        for (peer, unmapped) in comm.sparse_exchange(&refused)? {
+            for number in unmapped {
+                let receive = negotiated.parts.get_mut(number).and_then(|part| part.receives.get_mut(&peer));
+                if let Some(ReceiveWays { ways, obstacles, windows, .. }) = receive {
+                    *windows = in_messages(ways, obstacles);
+                }
+            }
+        }
+    }
+    negotiated.routes = routes(comm.rank(), parts, &negotiated.parts);
+    Ok(negotiated)
+}
+
+/// How the fields of all parts get to and from each other rank.
+fn routes(rank: usize, parts: &[PartFields], ways: &[PartWays]) -> Vec<Route> {
+    let mut routes = Vec::new();
+    for (part, ways) in parts.iter().zip(ways) {
+        let mut add = |from, to, ways: &[Way], obstacles: &[Option<Obstacle>]| {
+            let settled = part.fields.iter().zip(ways).zip(obstacles);
+            routes.extend(settled.map(|(((field, _), way), why)| Route {
+                from,
+                to,
+                field: *field,
+                path: way.path(),
+                why: *why,
+            }));
+        };
+        for (&peer, ReceiveWays { ways, obstacles, .. }) in &ways.receives {
+            add(peer, rank, ways, obstacles);
+        }
+        for (&peer, SendWays { ways, obstacles, .. }) in &ways.sends {
+            add(rank, peer, ways, obstacles);
+        }
+    }
+    routes
+}
+
+/// Sends all fields in the message: both ends do so if the sender cannot map the memory that the receiver shares.
+fn in_messages(ways: &mut [Way], obstacles: &mut [Option<Obstacle>]) -> PeerWindows {
+    ways.fill(Way::Message);
+    obstacles.fill(Some(Obstacle::Refused));
+    PeerWindows::default()
+}

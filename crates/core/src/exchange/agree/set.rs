@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::layouts::LayoutSet;
-use super::passed::PassedFields;
+use super::layouts::{LayoutSet, PassedFields};
 use crate::device::{Device, DeviceId};
 use crate::element::Element;
 use crate::exchange::options::ExchangeError;
-use crate::exchange::ways::fields::PartFields;
+use crate::exchange::ways::PartFields;
 use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,

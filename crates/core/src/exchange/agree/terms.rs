@@ -9,26 +9,26 @@
 //!   or, if pieces lie in a field as they would lie in the message, these are sent from the field itself. A large
 //!   message that both ends stage in memory of the host is split into chunks.
 //! - Between nodes, or if the option `path` asks for it, streams of the devices send and receive that message, if the
-//!   ranks can form a group for it (`stream_groups`).
+//!   ranks can form a group for it.
 
 use std::slice;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::negotiate::{Asked, Negotiated, negotiate};
+use super::{Asked, Negotiated, negotiate};
 use crate::domain::MAX_AXES;
-use crate::exchange::cells::fits::{FieldSignature, difference};
+use crate::exchange::cells::{FieldSignature, difference};
 use crate::exchange::options::{
     BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
     HaloOrder, Route, Settled,
 };
-use crate::exchange::part::bound::Bound;
+use crate::exchange::part::Bound;
 use crate::exchange::part::flight::Flight;
 use crate::exchange::part::host::AxisByAxisPart;
-use crate::exchange::ways::fields::{BuildError, PartFields};
 use crate::exchange::ways::stream_messages::join::{StreamGroups, join_groups};
-use crate::exchange::work::part::Part;
+use crate::exchange::ways::{BuildError, PartFields};
+use crate::exchange::work::Part;
 use crate::exchange::work::trace::{ExchangeTrace, HostWaits};
 use crate::field::Storage;
 use crate::pattern::Pattern;

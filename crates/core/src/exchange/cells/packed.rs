@@ -8,7 +8,7 @@
 //! Pieces that go [piece by piece](Way::PieceByPiece) are each a stretch of their own. If a piece lies in the field as
 //! it would lie in the message, it is sent from the field or received into it; otherwise the buffer has room for it.
 //!
-//! A [chunk](crate::exchange::ways::messages::chunks) is a message of its own, of pieces and parts of pieces in the same layout.
+//! A [chunk](super::side::cut) is a message of its own, of pieces and parts of pieces in the same layout.
 
 use std::ops::Range;
 

@@ -6,7 +6,7 @@ use crate::callback::Callback;
 use crate::comm::{Missing, Served, WaitClock, WaitLimits};
 use crate::device::{DeviceId, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
-use crate::exchange::work::part::Part;
+use crate::exchange::work::Part;
 use crate::field::Storage;
 use crate::log;
 use crate::transport::Transport;

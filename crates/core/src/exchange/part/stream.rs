@@ -3,18 +3,17 @@
 
 use std::sync::Arc;
 
-use super::course::{Course, Facts};
+use super::{Course, Facts};
 use crate::device::{Device, DeviceError, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
+use crate::exchange::work::PartState;
 use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::device_user::{DeferredFrees, DeviceUser, LateCopies};
 use crate::exchange::work::mark::{Mark, Marks, Unpacked};
-use crate::exchange::work::part::PartState;
-use crate::exchange::work::streams::OwnStreams;
+use crate::exchange::work::streams::{DeferredFrees, DeviceUser, LateCopies, OwnStreams};
 use crate::exchange::work::trace::PartTrace;
 use crate::field::BoundField;
 use crate::transport::Transport;

@@ -4,13 +4,13 @@
 //! immediate streams, the caller's thread does the work of `start`, `poll` and `finish`. Large staged messages are packed,
 //! sent and unpacked chunk by chunk.
 
-use super::course::Course;
+use super::Course;
 use super::stream::{StreamPart, own_lane};
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::work::copy_list::Lane;
-use crate::exchange::work::part::{Part, PartState, each_once};
+use crate::exchange::work::{Part, PartState, each_once};
 use crate::field::{LastWrite as _, Storage};
 use crate::transport::Transport;
 

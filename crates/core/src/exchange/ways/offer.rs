@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::memory::segment::{KeptMessage, SharedMessage};
-use super::stream_messages::group::AnyGroup;
+use super::memory::{KeptMessage, SharedMessage};
+use super::stream_messages::AnyGroup;
 use super::words::windows::StreamWord;
 use crate::device::{DeviceId, MAX_COPY_AXES, Pointer};
 use crate::exchange::options::{Obstacle, Way};

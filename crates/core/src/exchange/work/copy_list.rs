@@ -1,11 +1,26 @@
-//! Lists of copies that run in every exchange.
+//! Lists of copies that run in every exchange, and the buffers for messages that do not lie in fields.
+//!
+//! The transport reads and writes a buffer for each direction. If it can reach the memory of the device, the buffer lies
+//! there. Otherwise it is pinned memory of the host, or plain memory if the device has no pinned memory.
+//!
+//! A *batch* is what one list of copies packs or unpacks: messages that are adjacent in the buffer. There are two ways
+//! between the fields and a buffer in memory of the host:
+//! - A small batch, and any received chunk, is packed straight into pinned memory or unpacked straight from it, by
+//!   processors that store and load across the bus.
+//! - A large batch is packed in the device's own memory and *moved* by one copy, which a copy engine does; or moved first
+//!   and unpacked there. Meanwhile the processors are free, and the bus carries whole lines whatever the size of the
+//!   elements. Small messages of such a batch are moved along: the batch is complete only when its large messages are.
+//!   Without pinned memory, every batch is moved.
 
-use super::buffers::HostCopy;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
 use super::mark::words_of;
 use super::streams::MoveStream;
 use super::trace::PartTrace;
-use crate::device::{CopyItem, Device, DeviceError, NextReader, Pointer};
+use crate::device::{Buffer, CopyItem, Device, DeviceError, DeviceInfo, MemoryKind, NextReader, Pointer};
 use crate::trace::Phase;
+use crate::transport::Direction;
 
 /// A list of copies, bound once and run in every exchange.
 pub(crate) struct CopyList<D: Device> {
@@ -147,4 +162,204 @@ impl<D: Device> CopyList<D> {
 /// The number of bytes that `items` copy.
 pub(crate) fn bytes(items: &[CopyItem]) -> usize {
     items.iter().map(CopyItem::bytes).sum()
+}
+
+/// How the messages of a part get from the device to the transport and back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Staging {
+    memory: WireMemory,
+    /// Minimum size in bytes of a batch that is moved.
+    moved_from: usize,
+}
+
+/// The memory of the buffers that the transport uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WireMemory {
+    /// Of the device.
+    Device,
+    /// Pinned, of the host.
+    Pinned,
+    /// Plain, of the host.
+    Plain,
+}
+
+/// Messages that one list of copies packs or unpacks.
+#[derive(Debug, Clone)]
+pub(crate) struct Batch {
+    /// Where they lie in the buffer.
+    range: Range<usize>,
+    /// Whether they are moved between the device's own memory and the buffer by a copy.
+    is_moved: bool,
+}
+
+/// The buffers for all messages of a part, in both directions.
+#[derive(Debug)]
+pub(crate) struct Buffers<D: Device> {
+    sent: MessageMemory<D>,
+    received: MessageMemory<D>,
+}
+
+/// A copy between a device's own memory and memory of the host, after packing or before unpacking.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostCopy {
+    source: Pointer,
+    target: Pointer,
+    bytes: usize,
+}
+
+/// The buffer for all messages in one direction.
+#[derive(Debug)]
+struct MessageMemory<D: Device> {
+    wire: WireBuffer<D>,
+    /// Memory of the device, with the offsets of `wire`: batches that a copy moves are packed or unpacked here. `None` if
+    /// no batch is moved.
+    moved: Option<D::Buffer>,
+}
+
+/// The buffer that the transport uses.
+#[derive(Debug)]
+enum WireBuffer<D: Device> {
+    Allocated(D::Buffer),
+    /// Plain memory of the host. Atomics, since the transport writes it without a borrow.
+    Plain(Box<[AtomicU64]>),
+}
+
+impl Staging {
+    /// `reached`: the transport can reach the memory of the device. Batches of `moved_from` bytes or more are moved, if
+    /// the memory of the device is separate from that of the host.
+    pub(crate) fn new(info: &DeviceInfo, reached: bool, moved_from: usize) -> Staging {
+        let memory = match (reached, info.offers(MemoryKind::Pinned)) {
+            (true, _) => WireMemory::Device,
+            (false, true) => WireMemory::Pinned,
+            (false, false) => WireMemory::Plain,
+        };
+        let moved_from = match memory {
+            WireMemory::Pinned if info.asynchronous && info.separate_memory => moved_from,
+            WireMemory::Device | WireMemory::Pinned => usize::MAX,
+            WireMemory::Plain => 0,
+        };
+        Staging { memory, moved_from }
+    }
+
+    /// The batch of all messages in `range` of the buffer.
+    pub(crate) fn batch(&self, range: Range<usize>) -> Batch {
+        let is_moved = !range.is_empty() && range.len() >= self.moved_from;
+        Batch { range, is_moved }
+    }
+
+    /// The batch of one received chunk in `range` of the buffer.
+    ///
+    /// It is unpacked when it has arrived. Meanwhile the gate of another exchange may be closed, with copies of the caller
+    /// behind it. Copy engines have few queues, which streams of all priorities share: a copy that is put there now could
+    /// be stuck behind that gate. A launch cannot: the part's stream has a higher priority than the caller's, and so other
+    /// queues.
+    pub(crate) fn received_chunk(&self, range: Range<usize>) -> Batch {
+        let is_moved = !range.is_empty() && self.memory == WireMemory::Plain;
+        Batch { range, is_moved }
+    }
+
+    /// Whether batches of one part are moved while later ones are packed: copy engines and processors work side by side.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.memory == WireMemory::Pinned
+    }
+}
+
+impl Batch {
+    /// Whether a copy moves it between the device's own memory and memory of the host.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.is_moved
+    }
+}
+
+impl<D: Device> Buffers<D> {
+    /// Allocates the memory for these batches.
+    pub(crate) fn new(
+        device: &D,
+        staging: &Staging,
+        sent: &[Batch],
+        received: &[Batch],
+    ) -> Result<Buffers<D>, DeviceError> {
+        let memory = |batches| MessageMemory::new(device, staging.memory, batches);
+        Ok(Buffers { sent: memory(sent)?, received: memory(received)? })
+    }
+
+    /// The address of the buffer in which the device packs or unpacks `batch`; its messages lie at their offsets.
+    pub(crate) fn on_device(&self, direction: Direction, batch: &Batch) -> Pointer {
+        let memory = self.of(direction);
+        match memory.moved.as_ref().filter(|_| batch.is_moved) {
+            Some(moved) => moved.pointer(),
+            None => memory.wire.pointer(),
+        }
+    }
+
+    /// The address at which the transport reads or writes.
+    pub(crate) fn on_wire(&self, direction: Direction) -> Pointer {
+        self.of(direction).wire.pointer()
+    }
+
+    /// Returns the copy that moves `batch` between device and host, if it is moved.
+    pub(crate) fn host_copy(&self, direction: Direction, batch: &Batch) -> Option<HostCopy> {
+        let memory = self.of(direction);
+        let moved = memory.moved.as_ref().filter(|_| batch.is_moved)?;
+        let begin = batch.range.start as isize;
+        let on_device = moved.pointer().offset(begin);
+        let on_wire = memory.wire.pointer().offset(begin);
+        let (source, target) = match direction {
+            Direction::Send => (on_device, on_wire),
+            Direction::Receive => (on_wire, on_device),
+        };
+        Some(HostCopy { source, target, bytes: batch.range.len() })
+    }
+
+    fn of(&self, direction: Direction) -> &MessageMemory<D> {
+        match direction {
+            Direction::Send => &self.sent,
+            Direction::Receive => &self.received,
+        }
+    }
+}
+
+impl<D: Device> MessageMemory<D> {
+    fn new(device: &D, memory: WireMemory, batches: &[Batch]) -> Result<MessageMemory<D>, DeviceError> {
+        let end = |of: fn(&Batch) -> bool| {
+            batches.iter().filter(|batch| of(batch)).map(|batch| batch.range.end).max().unwrap_or(0)
+        };
+        let (bytes, moved_bytes) = (end(|_| true), end(Batch::is_moved));
+        let wire = match memory {
+            WireMemory::Device => WireBuffer::Allocated(device.allocate(bytes, MemoryKind::Device)?),
+            WireMemory::Pinned => WireBuffer::Allocated(device.allocate(bytes, MemoryKind::Pinned)?),
+            WireMemory::Plain => {
+                let words = (0..bytes.div_ceil(size_of::<AtomicU64>())).map(|_| AtomicU64::new(0));
+                WireBuffer::Plain(words.collect())
+            }
+        };
+        let moved =
+            (moved_bytes > 0).then(|| device.allocate(moved_bytes, MemoryKind::Device)).transpose()?;
+        Ok(MessageMemory { wire, moved })
+    }
+}
+
+impl<D: Device> WireBuffer<D> {
+    fn pointer(&self) -> Pointer {
+        match self {
+            WireBuffer::Allocated(buffer) => buffer.pointer(),
+            WireBuffer::Plain(words) => Pointer::new(words.as_ptr().cast_mut().cast()),
+        }
+    }
+}
+
+impl HostCopy {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Puts the copy into `stream`.
+    ///
+    /// # Safety
+    /// Until the copy is done, its buffers live, and nobody else uses the range that it reads or the one that it
+    /// writes.
+    pub(crate) unsafe fn run<D: Device>(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
+        // SAFETY: `host_copy` made it with both ends in the buffers; the caller guarantees the rest.
+        unsafe { device.copy(self.source, self.target, self.bytes, stream) }
+    }
 }

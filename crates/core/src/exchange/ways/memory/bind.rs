@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::lent_window::{Claim, LentWindow};
-use super::segment::{KeptMessage, SharedMessage};
 use super::windows::{BorrowedWindow, Windows};
+use super::{Claim, KeptMessage, LentWindow, SharedMessage};
 use crate::device::{CopyItem, Device, DeviceError};
 use crate::exchange::cells::packed::{MessageSet, sources, targets};
 use crate::exchange::cells::side::{Side, fill};

@@ -4,13 +4,13 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::segment::{KeptMessage, ReleaseFlag, Segment};
+use super::{KeptMessage, ReleaseFlag, Segment};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
 use crate::exchange::cells::packed::{MessageSet, sources};
 use crate::exchange::options::Way;
-use crate::exchange::ways::fields::{DeviceMemory, PartFields};
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
+use crate::exchange::ways::{DeviceMemory, PartFields};
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::log;
 use crate::pattern::{Pattern, Piece};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::lent_window::LentWindow;
+use super::LentWindow;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
+use crate::exchange::work::HostWay;
 use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::part::HostWay;
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{Lent, Transport, TransportError, Window};
 

@@ -4,14 +4,12 @@ use std::cmp::Reverse;
 use std::iter;
 use std::sync::Arc;
 
-use super::message::{Message, MessageState, ReceivedMessage, SentMessage};
 use super::run::{Group, Messages};
-use super::sets::MessageSets;
+use super::{Message, MessageSets, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::cells::packed::{Location, MessageLayout, MessageSet};
-use crate::exchange::ways::fields::BuildError;
-use crate::exchange::work::buffers::{Batch, Buffers, Staging};
-use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::ways::BuildError;
+use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, Staging, bytes};
 use crate::exchange::work::mark::{Mark, Marks};
 use crate::exchange::work::trace::PartTrace;
 use crate::field::{BoundField, LINE_BYTES};

@@ -2,7 +2,7 @@
 //!
 //! The messages of a group are packed by one list of copies, and sent when the mark of the group is reached, while
 //! later groups are still being packed. Messages that are not split are in the first group; chunk k of a message that
-//! is staged in [chunks](super::sets) is in group k. Received messages are unpacked by one list when all have
+//! is staged in [chunks](super::in_chunks) is in group k. Received messages are unpacked by one list when all have
 //! arrived, except for chunks: each is unpacked when it has arrived.
 //!
 //! On a synchronous device with one thread, each message has a list of its own. It is packed and sent before the next
@@ -15,13 +15,12 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::message::{Message, ReceivedMessage, SentMessage};
+use super::{Message, ReceivedMessage, SentMessage};
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::buffers::Buffers;
-use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::HostWay;
+use crate::exchange::work::copy_list::{Buffers, CopyList, Lane};
 use crate::exchange::work::mark::Mark;
-use crate::exchange::work::part::HostWay;
 use crate::exchange::work::streams::MoveStream;
 use crate::field::Storage;
 use crate::transport::Transport;
