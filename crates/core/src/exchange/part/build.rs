@@ -245,7 +245,7 @@ impl<D: Device> BoundCopies<D> {
         channels: &Channels<'_>,
         trace: &PartTrace<D>,
     ) -> Result<Ways<D>, BuildError> {
-        let BoundCopies { windows, words, messages, stream_messages, own_cells, in_place, .. } = self;
+        let BoundCopies { mut windows, words, messages, stream_messages, own_cells, in_place, .. } = self;
         let opened = (|| {
             let mut messages = messages.open(device, fields, in_place, channels, trace)?;
             let opened =

@@ -172,7 +172,7 @@ impl Flight {
             return;
         }
         state.wait_clock = WaitClock::new(limits);
-        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(schedule));
+        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(transport, schedule));
         if let Err(error) = gated {
             state.poison(transport, error);
         }

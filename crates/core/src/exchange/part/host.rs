@@ -19,7 +19,7 @@ pub(crate) struct HostPart<D: Device> {
     ways: Vec<Box<dyn HostWay<D>>>,
     /// The copies of cells that the rank sends to itself.
     own_cells: CopyList<D>,
-    /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
+    /// The addresses of the blocks to which copies are anchored; empty if the addresses are fixed.
     bases: Vec<Pointer>,
     traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
@@ -44,8 +44,15 @@ impl<D: Device> HostPart<D> {
 
 /// The work of a part as a [`Lane`]. A macro, so that it borrows only these fields.
 macro_rules! lane {
-    ($part:expr) => {
-        Lane { device: &$part.device, bases: &$part.bases, stream: &$part.stream, trace: &$part.trace }
+    ($part:expr, $transport:expr) => {
+        Lane {
+            device: &$part.device,
+            bases: &$part.bases,
+            stream: &$part.stream,
+            trace: &$part.trace,
+            round: $part.round,
+            transport: $transport,
+        }
     };
 }
 
@@ -69,13 +76,13 @@ impl<D: Device> Part for HostPart<D> {
         _watched: bool,
     ) -> Result<(), ExchangeError> {
         self.round ^= 1;
-        let lane = lane!(self);
+        let lane = lane!(self, transport);
         for way in &mut self.ways {
             way.begin();
             // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
             // them is in flight, so nobody else touches the fields; the work before is done, since the device is
             // synchronous, and the last exchange has ended.
-            unsafe { way.start(&lane, self.round, transport)? };
+            unsafe { way.start(&lane)? };
         }
         self.state = PartState::Travelling;
         // Neighbours have begun by now.
@@ -88,12 +95,12 @@ impl<D: Device> Part for HostPart<D> {
         if self.state != PartState::Travelling {
             return Ok(true);
         }
-        let lane = lane!(self);
+        let lane = lane!(self, transport);
         let mut complete = true;
         // Windows first: a neighbour may wait until its field is copied.
         for way in self.ways.iter_mut().rev() {
             // SAFETY: as in `start`; if the memory of halo cells is borrowed, it is borrowed exclusively.
-            complete &= unsafe { way.advance(&lane, self.round, transport, finishing)? };
+            complete &= unsafe { way.advance(&lane, finishing)? };
         }
         if complete {
             self.state = PartState::Arrived;
@@ -102,10 +109,10 @@ impl<D: Device> Part for HostPart<D> {
     }
 
     fn finish(&mut self, transport: &dyn Transport, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        let lane = lane!(self);
+        let lane = lane!(self, transport);
         for way in &mut self.ways {
             // SAFETY: as in `start`.
-            unsafe { way.finish(&lane, self.round, transport)? };
+            unsafe { way.finish(&lane)? };
         }
         self.state = PartState::Idle;
         Ok(())

@@ -10,11 +10,11 @@ use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
-use crate::exchange::work::PartState;
 use crate::exchange::work::copy_list::{CopyList, Lane};
 use crate::exchange::work::mark::{Mark, Marks, Unpacked};
 use crate::exchange::work::streams::{DeferredFrees, DeviceUser, LateCopies, OwnStreams};
 use crate::exchange::work::trace::PartTrace;
+use crate::exchange::work::{HostWay as _, PartState};
 use crate::field::BoundField;
 use crate::transport::Transport;
 
@@ -23,7 +23,7 @@ pub(crate) struct StreamPart<D: Device> {
     pub(crate) device: D,
     pub(crate) streams: OwnStreams<D>,
     pub(crate) ways: Ways<D>,
-    /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
+    /// The addresses of the blocks to which copies are anchored; empty if the addresses are fixed.
     pub(crate) bases: Vec<Pointer>,
     pub(crate) traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
@@ -85,13 +85,23 @@ pub(crate) struct Holds<D: Device> {
     pub(crate) deferred_frees: Option<DeferredFrees<D>>,
 }
 
-/// The part's own stream for the current exchange, as a [`Lane`]. A macro, so that it borrows only these fields.
-macro_rules! own_lane {
-    ($part:expr) => {
-        Lane { device: &$part.device, bases: &$part.bases, stream: $part.streams.now(), trace: &$part.trace }
+/// The work of a part in its own stream, or in `$stream`, as a [`Lane`]. A macro, so that it borrows only these fields.
+macro_rules! lane {
+    ($part:expr, $transport:expr) => {
+        lane!($part, $transport, $part.streams.now())
+    };
+    ($part:expr, $transport:expr, $stream:expr) => {
+        Lane {
+            device: &$part.device,
+            bases: &$part.bases,
+            stream: $stream,
+            trace: &$part.trace,
+            round: $part.round,
+            transport: $transport,
+        }
     };
 }
-pub(super) use own_lane;
+pub(super) use lane;
 
 impl<D: Device> Points<D> {
     /// For a part with these `fields`: access to them from the host waits for the end of the last exchange.
@@ -185,15 +195,15 @@ impl<D: Device> StreamPart<D> {
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
         // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange has
         // completed. The event `before` orders the caller's work before this.
-        unsafe { self.ways.messages.pack(&own_lane!(self), self.streams.moves(), self.round, transport)? };
+        unsafe { self.ways.messages.pack(&lane!(self, transport), self.streams.moves())? };
         self.state = PartState::Packing { receiving: false };
         // Neighbours can begin while we copy our own cells.
         self.send(transport)?;
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        unsafe { self.ways.own_cells.run(&own_lane!(self))? };
+        unsafe { self.ways.own_cells.run(&lane!(self, transport))? };
         self.start_stream_messages(stream, transport)?;
         // Last, since the stream may wait for neighbours here.
-        self.start_words()
+        self.start_words(transport)
     }
 
     /// Puts all of the exchange into the part's own stream.
@@ -204,9 +214,9 @@ impl<D: Device> StreamPart<D> {
     ) -> Result<(), ExchangeError> {
         // First: what tells the host that all is done comes last.
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
-        unsafe { self.ways.own_cells.run(&own_lane!(self))? };
+        unsafe { self.ways.own_cells.run(&lane!(self, transport))? };
         self.start_stream_messages(stream, transport)?;
-        self.start_words()?;
+        self.start_words(transport)?;
         if self.course == Course::OwnStream {
             self.device.record(&self.points.unpacked.events[self.round], self.streams.now())?;
         }
@@ -215,11 +225,11 @@ impl<D: Device> StreamPart<D> {
     }
 
     /// Puts the hand-over of windows by words into the part's own stream.
-    pub(super) fn start_words(&mut self) -> Result<(), ExchangeError> {
+    pub(super) fn start_words(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let by_host = self.course.awaits_words_on_host();
         let Some(words) = &mut self.ways.words else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
-        unsafe { words.start(&own_lane!(self), self.round, by_host) }
+        unsafe { words.start(&lane!(self, transport), by_host) }
     }
 
     /// Puts the messages that streams exchange into the part's own stream, ordered after the work before `start` in the
@@ -236,7 +246,7 @@ impl<D: Device> StreamPart<D> {
         let Some(exchange) = &mut self.ways.stream_messages else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`. The messages of the last exchange are unpacked
         // before this.
-        unsafe { exchange.start(&own_lane!(self), transport) }
+        unsafe { exchange.start(&lane!(self, transport)) }
     }
 
     /// Makes later work in the part's own stream wait for the unpacking of the last exchange, unless that comes before in
@@ -251,10 +261,14 @@ impl<D: Device> StreamPart<D> {
 
     /// Puts the unpacking into the caller's `stream`, behind a gate or behind the arrival of messages in the part's own
     /// stream, and in any case behind the copies there.
-    pub(super) fn put_unpacking(&mut self, stream: &D::Stream) -> Result<(), DeviceError> {
+    pub(super) fn put_unpacking(
+        &mut self,
+        stream: &D::Stream,
+        transport: &dyn Transport,
+    ) -> Result<(), DeviceError> {
         // WAIT: unpacking behind a gate follows copies of the exchange's stream.
         self.wait_for_copies(stream)?;
-        let lane = Lane { device: &self.device, bases: &self.bases, stream, trace: &self.trace };
+        let lane = lane!(self, transport, stream);
         // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
         // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
         // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
@@ -338,7 +352,7 @@ impl<D: Device> StreamPart<D> {
         // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from
         // fields while these are in flight.
         unsafe { self.ways.messages.send_group(transport)? };
-        self.ways.windows.open(self.round, transport)?;
+        self.ways.windows.open(&lane!(self, transport))?;
         self.ways.messages.trace_receives();
         self.state = PartState::Travelling;
         Ok(())

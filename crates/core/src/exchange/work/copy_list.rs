@@ -20,7 +20,7 @@ use super::streams::MoveStream;
 use super::trace::PartTrace;
 use crate::device::{Buffer, CopyItem, Device, DeviceError, DeviceInfo, MemoryKind, NextReader, Pointer};
 use crate::trace::Phase;
-use crate::transport::Direction;
+use crate::transport::{Direction, Transport};
 
 /// A list of copies, bound once and run in every exchange.
 pub(crate) struct CopyList<D: Device> {
@@ -43,13 +43,16 @@ pub(crate) enum Purpose {
     Unpacking,
 }
 
-/// The device, the addresses, the stream and the time line of a part's work.
+/// What the work of a part in an exchange is done with.
 pub(crate) struct Lane<'p, D: Device> {
     pub(crate) device: &'p D,
-    /// The begins of the blocks that copies are anchored to; see [`Device::run_copies`].
+    /// The addresses of the blocks that copies are anchored to; see [`Device::run_copies`].
     pub(crate) bases: &'p [Pointer],
     pub(crate) stream: &'p D::Stream,
     pub(crate) trace: &'p PartTrace<D>,
+    /// The number of the exchange, modulo 2.
+    pub(crate) round: usize,
+    pub(crate) transport: &'p dyn Transport,
 }
 
 impl Purpose {
@@ -101,7 +104,7 @@ impl<D: Device> CopyList<D> {
     /// # Safety
     /// As for [`StreamWords::run_copies_unless`](crate::device::StreamWords::run_copies_unless).
     pub(crate) unsafe fn run_unless(&self, stop: Pointer, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
-        let Lane { device, bases, stream, trace } = lane;
+        let Lane { device, bases, stream, trace, .. } = lane;
         // SAFETY: the caller guarantees it.
         let put = || unsafe { words_of(*device)?.run_copies_unless(stop, &self.copies, bases, stream) };
         trace.time(Phase::Unpacking, "copy from fields", self.bytes, device, stream, put)
@@ -117,7 +120,7 @@ impl<D: Device> CopyList<D> {
         lane: &Lane<'p, D>,
         moves: Option<&'p MoveStream<D>>,
     ) -> Result<&'p D::Stream, DeviceError> {
-        let Lane { device, bases, stream, trace } = *lane;
+        let Lane { device, bases, stream, trace, .. } = *lane;
         let (Some(moves), Some(copy)) = (moves, &self.host_copy) else {
             // SAFETY: the caller guarantees it.
             unsafe { self.run(lane)? };

@@ -67,7 +67,11 @@ pub(crate) trait Part: Send {
     }
     /// Puts the end of the exchange into the stream of `schedule` behind a gate, which `poll` opens when `finish` would
     /// not wait for a neighbour. If that is not possible, does nothing: the caller then calls `finish`. Does not block.
-    fn finish_behind_gate(&mut self, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    fn finish_behind_gate(
+        &mut self,
+        _transport: &dyn Transport,
+        _schedule: &Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
         Ok(())
     }
     /// Whether a gate is closed.
@@ -107,34 +111,18 @@ pub(crate) trait HostWay<D: Device>: Send {
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn start(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError>;
+    unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError>;
     /// Makes progress; returns `true` once `finish` would not wait for a neighbour. `finishing`: the caller waits in
     /// `finish`.
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError>;
+    unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError>;
     /// Puts the rest into the halos. `advance` has returned `true`.
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn finish(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError>;
+    unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError>;
     /// The neighbours that are missing: the rank of each, and in words what is missing of it.
     fn missing(&self) -> Vec<(usize, String)>;
     /// Ends the spans in the time line as failed.

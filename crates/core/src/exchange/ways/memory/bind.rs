@@ -84,7 +84,7 @@ impl<D: Device> BoundWindows<D> {
             }
             self.shared_bytes += message.bytes;
             let transfer = trace.transfer(Row::To(peer), "lend message", message.bytes);
-            self.windows.lent.push(LentWindow::message(peer, windows_of(pair), transfer));
+            self.windows.lent.push(LentWindow::new((peer, windows_of(pair)), true, None, transfer));
         }
         if let Some(window) = &windows.direct {
             let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
@@ -107,7 +107,8 @@ impl<D: Device> BoundWindows<D> {
                         Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
                     };
                     let claim = windows.kept.as_ref().map(claim).transpose()?;
-                    self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), claim, transfer));
+                    let windows = [Arc::clone(window), Arc::clone(window)];
+                    self.windows.lent.push(LentWindow::new((peer, windows), false, claim, transfer));
                 }
             }
         }
@@ -161,8 +162,9 @@ impl<D: Device> BoundWindows<D> {
                         bind(message.copies(fields, pointer, Direction::Receive)?)
                     };
                     let kept = windows.kept.as_ref().or_else(|| kept_message(window));
-                    let copies = (bind(items)?, kept.map(unpack).transpose()?);
-                    let window = BorrowedWindow::fields(peer, Arc::clone(window), copies, copied, transfer);
+                    let (copies, message) = (vec![bind(items)?], kept.map(unpack).transpose()?);
+                    let on = (peer, [Arc::clone(window), Arc::clone(window)]);
+                    let window = BorrowedWindow::new(on, copies, message, copied, false, transfer);
                     self.windows.borrowed.push(window);
                 }
             }
@@ -187,8 +189,8 @@ impl<D: Device> BoundWindows<D> {
             let only_in_finish = fields.iter().zip(ways).any(is_borrowed);
             let transfer = trace.transfer(Row::From(peer), "read message", message.bytes);
             let copied = device.create_event(false)?;
-            let window =
-                BorrowedWindow::message(peer, windows_of(pair), copies, copied, only_in_finish, transfer);
+            let on = (peer, windows_of(pair));
+            let window = BorrowedWindow::new(on, copies, None, copied, only_in_finish, transfer);
             self.windows.borrowed.push(window);
         }
         Ok(())

@@ -220,20 +220,15 @@ impl<D: Device> Claim<D> {
 }
 
 impl<D: Device> LentWindow<D> {
-    /// Lends fields, which the neighbour must have copied before an exchange ends, unless they are claimed back.
-    pub(crate) fn fields(
-        peer: usize,
-        window: Arc<Window>,
+    /// Lends fields, which the neighbour must have copied before an exchange ends, unless they are claimed back; or two
+    /// messages, used `in_turn`.
+    pub(crate) fn new(
+        (peer, windows): (usize, [Arc<Window>; 2]),
+        in_turn: bool,
         claim: Option<Claim<D>>,
         transfer: TransferTrace,
     ) -> LentWindow<D> {
-        let windows = [Arc::clone(&window), window];
-        LentWindow { peer, windows, in_turn: false, returned: true, claim, transfer }
-    }
-
-    /// Lends two messages, used in turn.
-    pub(crate) fn message(peer: usize, windows: [Arc<Window>; 2], transfer: TransferTrace) -> LentWindow<D> {
-        LentWindow { peer, windows, in_turn: true, returned: true, claim: None, transfer }
+        LentWindow { peer, windows, in_turn, returned: true, claim, transfer }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -245,12 +240,12 @@ impl<D: Device> LentWindow<D> {
     }
 
     /// Opens the window to the neighbour: the memory is ready to be read.
-    pub(crate) fn open(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
+    pub(crate) fn open(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.transfer.begin();
-        if !self.windows[round].open() {
+        if !self.windows[lane.round].open() {
             return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
         }
-        transport.notify(self.peer);
+        lane.transport.notify(self.peer);
         if self.in_turn {
             // The message is delivered: this exchange does not wait until it is read.
             self.transfer.end();
@@ -260,17 +255,11 @@ impl<D: Device> LentWindow<D> {
 
     /// Whether the neighbour has returned the memory that must be free for the next exchange. If the caller waits in
     /// `finish`, takes fields back that it has not begun to copy for long.
-    pub(crate) fn returned(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
+    pub(crate) fn returned(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
         if self.returned {
             return Ok(true);
         }
-        let window = &self.windows[if self.in_turn { 1 - round } else { round }];
+        let window = &self.windows[if self.in_turn { 1 - lane.round } else { lane.round }];
         // At the first exchange, the window of the exchange before is idle.
         self.returned = window.reclaim() || self.in_turn && window.state() == WindowState::Idle;
         if !self.returned && window.is_refused() {
@@ -282,7 +271,7 @@ impl<D: Device> LentWindow<D> {
             && claim.advance(lane, window)?
         {
             self.returned = true;
-            transport.notify(self.peer);
+            lane.transport.notify(self.peer);
         }
         if self.returned {
             self.transfer.end();

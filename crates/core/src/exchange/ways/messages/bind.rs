@@ -9,6 +9,7 @@ use super::{Message, MessageSets, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::cells::packed::{Location, MessageLayout, MessageSet};
 use crate::exchange::ways::BuildError;
+use crate::exchange::work::HostWay as _;
 use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, Staging, bytes};
 use crate::exchange::work::mark::{Mark, Marks};
 use crate::exchange::work::trace::PartTrace;

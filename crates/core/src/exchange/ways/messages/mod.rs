@@ -289,16 +289,12 @@ impl<D: Device> SentMessage<D> {
     /// # Safety
     /// The device is synchronous. Nobody writes the fields until the message is packed; until it is complete, nobody
     /// writes the cells that it is sent from, and nobody else uses its buffer.
-    pub(crate) unsafe fn pack_and_send(
-        &mut self,
-        lane: &Lane<'_, D>,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    pub(crate) unsafe fn pack_and_send(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let Some(pack) = &self.pack {
             // SAFETY: the caller guarantees it.
             unsafe { pack.run(lane)? };
             // SAFETY: it is packed; the caller guarantees the rest.
-            unsafe { self.send(transport)? };
+            unsafe { self.send(lane.transport)? };
         }
         Ok(())
     }
@@ -329,10 +325,9 @@ impl<D: Device> ReceivedMessage<D> {
     pub(crate) unsafe fn advance(
         &mut self,
         lane: &Lane<'_, D>,
-        transport: &dyn Transport,
         finishing: bool,
     ) -> Result<bool, ExchangeError> {
-        let complete = self.message.test(transport)?;
+        let complete = self.message.test(lane.transport)?;
         if complete && (finishing || !self.only_in_finish) {
             // SAFETY: the caller guarantees it.
             unsafe { self.unpack(lane)? };

@@ -54,13 +54,6 @@ pub(crate) struct Group<D: Device> {
 }
 
 impl<D: Device> Messages<D> {
-    /// Begins an exchange.
-    pub(crate) fn begin(&mut self) {
-        self.each().for_each(Message::begin);
-        self.groups_sent = 0;
-        self.receives.iter_mut().for_each(|received| received.is_in_stream = false);
-    }
-
     /// Posts all receives.
     ///
     /// # Safety
@@ -74,8 +67,8 @@ impl<D: Device> Messages<D> {
         Ok(())
     }
 
-    /// Packs all messages of exchange `round` (modulo 2), and sends those that have lists of their own. If there are
-    /// `moves`, messages that are moved to memory of the host are moved there.
+    /// Packs all messages, and sends those that have lists of their own. If there are `moves`, messages that are moved to
+    /// memory of the host are moved there.
     ///
     /// # Safety
     /// Nobody writes the fields until the messages are packed, nor the cells that messages are sent from until these
@@ -84,17 +77,15 @@ impl<D: Device> Messages<D> {
         &mut self,
         lane: &Lane<'_, D>,
         moves: Option<&MoveStream<D>>,
-        round: usize,
-        transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
         for sent in &mut self.sends {
             // SAFETY: the caller guarantees it; only synchronous devices have such lists.
-            unsafe { sent.pack_and_send(lane, transport)? };
+            unsafe { sent.pack_and_send(lane)? };
         }
         moves.map_or(Ok(()), |moves| moves.begin(lane.device, lane.stream))?;
         for group in &self.groups {
             // SAFETY: the caller guarantees it.
-            let last = unsafe { group.list(round).pack(lane, moves)? };
+            let last = unsafe { group.pack[lane.round % group.pack.len()].pack(lane, moves)? };
             group.packed.record(lane.device, last)?;
         }
         Ok(moves.map_or(Ok(()), |moves| moves.end(lane.device))?)
@@ -146,36 +137,6 @@ impl<D: Device> Messages<D> {
         self.groups_sent == self.groups.len()
     }
 
-    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
-    /// messages are complete.
-    ///
-    /// # Safety
-    /// The first group was sent. As for [`send_group`](Messages::send_group), except that groups need not be packed,
-    /// and as for [`ReceivedMessage::advance`].
-    pub(crate) unsafe fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
-        while let Some(group) = self.groups.get(self.groups_sent) {
-            if !group.packed.is_reached(lane.device)? {
-                break;
-            }
-            // SAFETY: it is packed; the caller guarantees the rest.
-            unsafe { self.send_group(transport)? };
-        }
-        let mut complete = true;
-        for received in &mut self.receives {
-            // SAFETY: the caller guarantees it.
-            complete &= unsafe { received.advance(lane, transport, finishing)? };
-        }
-        for sent in &mut self.sends {
-            complete &= sent.message.test(transport)?;
-        }
-        Ok(complete)
-    }
-
     /// Unpacks all messages in the stream of `lane`: those with lists of their own, too, unless they are unpacked
     /// already. No other stream unpacks them later.
     ///
@@ -197,51 +158,9 @@ impl<D: Device> Messages<D> {
         unsafe { self.unpack.run(lane) }
     }
 
-    /// Unpacks the messages that have lists of their own and are not unpacked yet.
-    ///
-    /// # Safety
-    /// All have arrived. Nobody else uses the halo cells that they fill.
-    pub(crate) unsafe fn unpack_rest(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
-        // SAFETY: the caller guarantees it.
-        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
-    }
-
-    /// The messages that are missing: the rank of each, and a description in words.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
-        let received = self.receives.iter().filter_map(ReceivedMessage::missing);
-        received.chain(self.sends.iter().filter_map(SentMessage::missing))
-    }
-
-    /// Ends the spans of messages under way in the time line as failed.
-    pub(crate) fn fail(&mut self) {
-        self.each().for_each(|message| message.transfer.fail());
-    }
-
-    /// Closes all channels. The transport keeps the memory that it may still be using.
-    pub(crate) fn close(&mut self, transport: &dyn Transport) {
-        let fields = if self.each().any(|message| message.is_in_field()) {
-            std::mem::take(&mut self.in_place)
-        } else {
-            Vec::new()
-        };
-        let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
-        for message in self.each() {
-            // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
-            // fields.
-            unsafe { transport.close(message.channel, Arc::clone(&memory) as _) };
-        }
-    }
-
     fn each(&mut self) -> impl Iterator<Item = &mut Message> {
         let sent = self.sends.iter_mut().map(|sent| &mut sent.message);
         sent.chain(self.receives.iter_mut().map(|received| &mut received.message))
-    }
-}
-
-impl<D: Device> Group<D> {
-    /// The copies that pack the group in exchange `round` (modulo 2).
-    fn list(&self, round: usize) -> &CopyList<D> {
-        &self.pack[round % self.pack.len()]
     }
 }
 
@@ -267,58 +186,72 @@ impl Drop for AbandonedMemory {
 
 impl<D: Device> HostWay<D> for Messages<D> {
     fn begin(&mut self) {
-        Messages::begin(self);
+        self.each().for_each(Message::begin);
+        self.groups_sent = 0;
+        self.receives.iter_mut().for_each(|received| received.is_in_stream = false);
     }
 
-    unsafe fn start(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // SAFETY: the last exchange was unpacked; the exchange fills each halo cell once. The caller guarantees the rest.
-        unsafe { self.receive(transport)? };
+        unsafe { self.receive(lane.transport)? };
         // SAFETY: the send buffers are free since the last exchange has completed. The caller guarantees the rest.
-        unsafe { self.pack(lane, None, round, transport)? };
-        // SAFETY: packing is done, since the device is synchronous; nobody writes the buffer before the next start.
-        unsafe { self.send_group(transport)? };
+        unsafe { self.pack(lane, None)? };
+        // SAFETY: packing is done, since the device is synchronous; no thread writes the buffer before the next start.
+        unsafe { self.send_group(lane.transport)? };
         self.trace_receives();
         Ok(())
     }
 
-    unsafe fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        _round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
-        // SAFETY: nobody writes the buffers before the next start; the caller guarantees the rest.
-        unsafe { Messages::advance(self, lane, transport, finishing) }
+    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
+    /// messages are complete.
+    unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
+        while let Some(group) = self.groups.get(self.groups_sent) {
+            if !group.packed.is_reached(lane.device)? {
+                break;
+            }
+            // SAFETY: it is packed; no thread writes the buffers before the next start; the caller guarantees the rest.
+            unsafe { self.send_group(lane.transport)? };
+        }
+        let mut complete = true;
+        for received in &mut self.receives {
+            // SAFETY: the caller guarantees it.
+            complete &= unsafe { received.advance(lane, finishing)? };
+        }
+        for sent in &mut self.sends {
+            complete &= sent.message.test(lane.transport)?;
+        }
+        Ok(complete)
     }
 
-    unsafe fn finish(
-        &mut self,
-        lane: &Lane<'_, D>,
-        _round: usize,
-        _transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // SAFETY: all messages have arrived; the caller guarantees the rest.
         unsafe { self.unpack(lane)? };
         // SAFETY: as above.
-        unsafe { self.unpack_rest(lane) }
+        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
     }
 
     fn missing(&self) -> Vec<(usize, String)> {
-        Messages::missing(self).collect()
+        let received = self.receives.iter().filter_map(ReceivedMessage::missing);
+        received.chain(self.sends.iter().filter_map(SentMessage::missing)).collect()
     }
 
     fn fail(&mut self) {
-        Messages::fail(self);
+        self.each().for_each(|message| message.transfer.fail());
     }
 
+    /// Closes all channels. The transport keeps the memory that it may still be using.
     fn close(&mut self, transport: &dyn Transport) {
-        Messages::close(self, transport);
+        let fields = if self.each().any(|message| message.is_in_field()) {
+            std::mem::take(&mut self.in_place)
+        } else {
+            Vec::new()
+        };
+        let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
+        for message in self.each() {
+            // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
+            // fields.
+            unsafe { transport.close(message.channel, Arc::clone(&memory) as _) };
+        }
     }
 }
 

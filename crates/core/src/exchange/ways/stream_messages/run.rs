@@ -69,15 +69,11 @@ impl<D: Device> StreamExchange<D> {
     ///
     /// # Safety
     /// Until the exchange is over, nobody writes the fields, nor uses the halo cells that are filled.
-    pub(crate) unsafe fn start(
-        &mut self,
-        lane: &Lane<'_, D>,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    pub(crate) unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.stage = Stage::Begun;
         self.transfers.iter_mut().for_each(TransferTrace::open);
         self.check_group()?;
-        self.watch.begin(transport)?;
+        self.watch.begin(lane.transport)?;
         self.last_check = Instant::now();
         // SAFETY: the caller guarantees it; messages that were packed before are sent, since that is in this stream, too.
         unsafe { self.pack.run(lane)? };
@@ -87,7 +83,7 @@ impl<D: Device> StreamExchange<D> {
         // SAFETY: the buffers hold all messages apart. They live until the part is dropped, which has waited for the
         // stream, or aborted the group and then waited. Nobody else uses them.
         let put = unsafe { self.group.exchange(&self.sends, &self.receives, lane.stream) };
-        put.map_err(|error| self.reason(error, transport))?;
+        put.map_err(|error| self.reason(error, lane.transport))?;
         if !self.only_in_finish {
             // SAFETY: as above; the messages have arrived when the stream gets there.
             unsafe { self.unpack.run(lane)? };

@@ -17,6 +17,7 @@ use super::{PartFields, WORD_BYTES};
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, WordOperation};
 use crate::exchange::options::{CopiedBy, Way};
+use crate::exchange::work::copy_list::Lane;
 use crate::exchange::work::mark::{Patience, words_of};
 use crate::pattern::Pattern;
 use crate::transport::{Lease, Transport, TransportError, Window};
@@ -143,14 +144,8 @@ impl<D: Device> StreamWindows<D> {
     /// Closes all windows for good, and lets the stream go on: it copies nothing any more, and awaits nothing. Blocks
     /// until the stream has done the exchange, or the device has failed, and until no neighbour uses our fields. Returns
     /// `false` if a neighbour in another process, which does not answer, may still write into our halos.
-    pub(crate) fn stop(
-        &self,
-        device: &D,
-        stream: &D::Stream,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> bool {
-        if self.stage == Stage::Put && self.progress[round].copied.load() != 0 {
+    pub(crate) fn stop(&self, lane: &Lane<'_, D>) -> bool {
+        if self.stage == Stage::Put && self.progress[lane.round].copied.load() != 0 {
             // What we have copied is whole.
             for borrowed in &self.borrowed {
                 let _ = borrowed.window.end_use();
@@ -158,15 +153,15 @@ impl<D: Device> StreamWindows<D> {
         }
         for window in self.all() {
             window.window.shut();
-            transport.notify(window.peer);
+            lane.transport.notify(window.peer);
         }
         // After closing: our stream then returns windows without having copied, and their owners see that they were closed.
         self.stop.store(1);
         let is_put = self.stage == Stage::Put || self.stage == Stage::Begun && !self.awaits_on_host;
         if is_put {
-            self.release_stream(device, stream, round, transport);
+            self.release_stream(lane);
         }
-        self.abandon_use(transport);
+        self.abandon_use(lane.transport);
         // If the exchange is over, all borrowers have copied, although their hosts may not know it yet.
         if self.stage == Stage::Over {
             return true;
@@ -180,10 +175,11 @@ impl<D: Device> StreamWindows<D> {
         is_left
     }
 
-    /// Writes the numbers that the stream awaits until it has done the exchange. If nothing was put into the stream but the
-    /// begin, or not even that, puts the end.
-    fn release_stream(&self, device: &D, stream: &D::Stream, round: usize, transport: &dyn Transport) {
-        let ReachedWords { begun, done, .. } = &self.progress[round];
+    /// Writes the numbers that the stream awaits until it has done the exchange. If at most the start of the exchange was put
+    /// into the stream, puts the end.
+    fn release_stream(&self, lane: &Lane<'_, D>) {
+        let Lane { device, stream, .. } = *lane;
+        let ReachedWords { begun, done, .. } = &self.progress[lane.round];
         let write_done = WordOperation::Write(done.pointer(), 1);
         // SAFETY: the words live as long as the windows, which outlive the work.
         let put = || words_of(device).and_then(|words| unsafe { words.put_words(&[write_done], stream) });
@@ -201,7 +197,7 @@ impl<D: Device> StreamWindows<D> {
             if begun.load() == 0 {
                 // The work before may be behind the gate of another exchange. The copies will do nothing once they run, so
                 // no neighbour has to wait for us until then.
-                self.abandon_use(transport);
+                self.abandon_use(lane.transport);
                 drive_meanwhile();
             }
         }
