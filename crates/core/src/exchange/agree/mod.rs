@@ -23,6 +23,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::cells::packed::Neighbour;
 use super::options::{CopiedBy, DataPath, Obstacle, Route, Way};
 use super::ways::PartFields;
 use super::ways::memory::mapping::free_released;
@@ -63,60 +64,16 @@ pub(crate) fn negotiate(
     groups: &StreamGroups,
 ) -> Result<Negotiated, TransportError> {
     free_released();
-    let &Asked { path, chunk, .. } = asked;
-    let tags = |number: usize| tags.map(|first| first + number as u32);
     let comm = pattern.comm();
-    let others = |peer: &&usize| **peer != comm.rank();
-    let mut published: BTreeMap<usize, Vec<Option<Arc<Window>>>> = BTreeMap::new();
-    let mut offers: Vec<(usize, Vec<Offer>)> = Vec::new();
-    for &peer in pattern.sends().keys().filter(others) {
-        let made = parts
-            .iter()
-            .enumerate()
-            .map(|(number, part)| part.offer(pattern, peer, tags(number)[0], path))
-            .collect::<Result<Vec<_>, _>>()?;
-        let (to_send, windows) = made.into_iter().unzip();
-        offers.push((peer, to_send));
-        published.insert(peer, windows);
-    }
+    let negotiation = Negotiation { pattern, parts, asked, tags, groups };
     let mut negotiated = Negotiated::default();
-    negotiated.parts.extend(parts.iter().map(|_| PartWays { chunk, ..PartWays::default() }));
-    let mut answers: Vec<(usize, Vec<Answer>)> = Vec::new();
-    for (peer, offers) in comm.sparse_exchange(&offers)? {
-        let mut answer = Vec::with_capacity(offers.len());
-        for (number, offer) in offers.into_iter().enumerate() {
-            let asked = Asked { path: groups.path_from(number, pattern, peer, path), ..*asked };
-            let accepted = parts[number].accept(pattern, peer, tags(number), &asked, &offer)?;
-            let Acceptance { answer: part_answer, chunks, windows, names } = accepted;
-            negotiated.names.extend(names);
-            negotiated.chunks = negotiated.chunks.max(chunks);
-            let (ways, obstacles) = (part_answer.ways.clone(), part_answer.obstacles.clone());
-            answer.push(part_answer);
-            let received = ReceiveWays { offer, ways, obstacles, windows };
-            negotiated.parts[number].receives.insert(peer, received);
-        }
-        answers.push((peer, answer));
-    }
-    // For each neighbour, the parts whose shared memory cannot be mapped here.
-    let mut refused: Vec<(usize, Vec<usize>)> = Vec::new();
-    for (peer, answers) in comm.sparse_exchange(&answers)? {
-        let published = published.remove(&peer).unwrap_or_default();
-        let mut unmapped = Vec::new();
-        for (number, (answer, published)) in answers.into_iter().zip(published).enumerate() {
-            let lent = parts[number].lend(pattern, peer, tags(number)[1], &answer, published)?;
-            let Answer { mut ways, mut obstacles, .. } = answer;
-            let windows = lent.unwrap_or_else(|| {
-                unmapped.push(number);
-                in_messages(&mut ways, &mut obstacles)
-            });
-            negotiated.parts[number].sends.insert(peer, SendWays { ways, obstacles, windows });
-        }
-        if !unmapped.is_empty() {
-            refused.push((peer, unmapped));
-        }
-    }
+    let ways = || PartWays { chunk: asked.chunk, ..PartWays::default() };
+    negotiated.parts.extend(parts.iter().map(|_| ways()));
+    let (offers, published) = negotiation.offer()?;
+    let answers = negotiation.accept(comm.sparse_exchange(&offers)?, &mut negotiated)?;
+    let refused = negotiation.lend(comm.sparse_exchange(&answers)?, published, &mut negotiated)?;
     let mut largest = [u64::from(!refused.is_empty()), negotiated.chunks as u64];
-    if path != DataPath::Messages || chunk < usize::MAX {
+    if asked.path != DataPath::Messages || asked.chunk < usize::MAX {
         comm.all_reduce(&mut largest, Reduction::Max)?;
     }
     let [any_refused, chunks] = largest;
@@ -133,6 +90,100 @@ pub(crate) fn negotiate(
     }
     negotiated.routes = routes(comm.rank(), parts, &negotiated.parts);
     Ok(negotiated)
+}
+
+/// What the steps of a negotiation need.
+struct Negotiation<'n> {
+    pattern: &'n Pattern,
+    parts: &'n [PartFields],
+    asked: &'n Asked,
+    tags: [u32; 2],
+    groups: &'n StreamGroups,
+}
+
+/// For each neighbour the window that each part has published.
+type Published = BTreeMap<usize, Vec<Option<Arc<Window>>>>;
+
+/// For ranks, each with one entry for each part.
+type Parts<T> = Vec<(usize, Vec<T>)>;
+
+impl Negotiation<'_> {
+    /// Each part, with its number and the tags of its windows.
+    fn parts(&self) -> impl Iterator<Item = (usize, &PartFields, [u32; 2])> {
+        let tags = |number: usize| self.tags.map(|first| first + number as u32);
+        self.parts.iter().enumerate().map(move |(number, part)| (number, part, tags(number)))
+    }
+
+    /// The offers to all neighbours that receive cells, and the windows that are published.
+    fn offer(&self) -> Result<(Parts<Offer>, Published), TransportError> {
+        let (mut offers, mut published) = (Vec::new(), BTreeMap::new());
+        let pattern = self.pattern;
+        for &peer in pattern.sends().keys().filter(|&&peer| peer != pattern.comm().rank()) {
+            let to = Neighbour { pattern, peer };
+            let made = self.parts().map(|(_, part, [tag, _])| part.offer(to, tag, self.asked.path));
+            let (to_send, windows) = made.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            offers.push((peer, to_send));
+            published.insert(peer, windows);
+        }
+        Ok((offers, published))
+    }
+
+    /// Answers the offers of all neighbours.
+    fn accept(
+        &self,
+        offers: Parts<Offer>,
+        negotiated: &mut Negotiated,
+    ) -> Result<Parts<Answer>, TransportError> {
+        let mut answers = Vec::new();
+        for (peer, offers) in offers {
+            let from = Neighbour { pattern: self.pattern, peer };
+            let mut answer = Vec::with_capacity(offers.len());
+            for ((number, part, tags), offer) in self.parts().zip(offers) {
+                let path = self.groups.path_from(number, self.pattern, peer, self.asked.path);
+                let accepted = part.accept(from, tags, &Asked { path, ..*self.asked }, &offer)?;
+                let Acceptance { answer: part_answer, chunks, windows, names } = accepted;
+                negotiated.names.extend(names);
+                negotiated.chunks = negotiated.chunks.max(chunks);
+                let (ways, obstacles) = (part_answer.ways.clone(), part_answer.obstacles.clone());
+                answer.push(part_answer);
+                let received = ReceiveWays { offer, ways, obstacles, windows };
+                negotiated.parts[number].receives.insert(peer, received);
+            }
+            answers.push((peer, answer));
+        }
+        Ok(answers)
+    }
+
+    /// Lends windows for the answers of all neighbours. Returns for each neighbour the parts whose shared memory cannot be
+    /// mapped here.
+    fn lend(
+        &self,
+        answers: Parts<Answer>,
+        mut published: Published,
+        negotiated: &mut Negotiated,
+    ) -> Result<Parts<usize>, TransportError> {
+        let mut refused = Vec::new();
+        for (peer, answers) in answers {
+            let to = Neighbour { pattern: self.pattern, peer };
+            let published = published.remove(&peer).unwrap_or_default();
+            let mut unmapped = Vec::new();
+            for ((number, part, [_, tag]), (answer, published)) in
+                self.parts().zip(answers.into_iter().zip(published))
+            {
+                let lent = part.lend(to, tag, &answer, published)?;
+                let Answer { mut ways, mut obstacles, .. } = answer;
+                let windows = lent.unwrap_or_else(|| {
+                    unmapped.push(number);
+                    in_messages(&mut ways, &mut obstacles)
+                });
+                negotiated.parts[number].sends.insert(peer, SendWays { ways, obstacles, windows });
+            }
+            if !unmapped.is_empty() {
+                refused.push((peer, unmapped));
+            }
+        }
+        Ok(refused)
+    }
 }
 
 /// How the fields of all parts get to and from each other rank.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Asked;
-use crate::exchange::cells::packed::{MessageSet, in_place, sources, targets};
+use crate::exchange::cells::packed::{MessageSet, Neighbour, in_place};
 use crate::exchange::options::{CopiedBy, DataPath, Obstacle, Way};
 use crate::exchange::ways::PartFields;
 use crate::exchange::ways::memory::Segment;
@@ -16,31 +16,28 @@ use crate::exchange::ways::offer::{
 use crate::exchange::ways::words::windows::StreamWord;
 use crate::field::{BoundField, End, Load};
 use crate::log;
-use crate::pattern::Pattern;
 use crate::transport::{Reach, TransportError, Window};
 
 impl PartFields {
-    /// Returns this rank's offer to `peer`, and the window that it has published.
+    /// Returns this rank's offer to a neighbour, and the window that it has published.
     pub(super) fn offer(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        to: Neighbour<'_>,
         tag: u32,
         path: DataPath,
     ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
-        let transport = pattern.comm().transport();
+        let Neighbour { pattern, peer } = to;
         let direct = matches!(path, DataPath::Quickest | DataPath::Direct);
         let mut published = None;
         if direct && pattern.comm().has_threads() {
             let window = Arc::new(Window::new(self.lent()));
-            published = transport.publish(peer, tag, &window)?.then_some(window);
+            published = to.transport().publish(peer, tag, &window)?.then_some(window);
         }
-        let near = transport.is_near(peer);
-        let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
+        let (near, pieces) = (to.is_near(), to.sent());
         let reached = self.reached(pattern);
         let can_send_in_place = |field: &BoundField| {
             let order = field.memory_order();
-            reached && sources(pattern, peer).all(|piece| in_place(field, piece, &order).is_some())
+            reached && to.sources().all(|piece| in_place(field, piece, &order).is_some())
         };
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
@@ -49,7 +46,7 @@ impl PartFields {
             in_place: can_send_in_place(field),
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
-        let packs = self.packs(pattern, peer);
+        let packs = self.packs(to);
         let has_words = self.device.has_words();
         let offer = Offer { packs, is_staged: self.is_staged(pattern), has_words, fields: fields.collect() };
         Ok((offer, published))
@@ -59,59 +56,57 @@ impl PartFields {
     /// mapped.
     pub(super) fn lend(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        to: Neighbour<'_>,
         halo_tag: u32,
         answer: &Answer,
         published: Option<Arc<Window>>,
     ) -> Result<Option<PeerWindows>, TransportError> {
-        if matches!(answer.copied, AnsweredCopies::ToPublished) {
-            let attached = self.attach_halos(pattern, peer, halo_tag)?;
-            return Ok(attached.map(|(halos, word)| PeerWindows {
-                halos: Some(halos),
-                word: Some(word),
-                ..PeerWindows::default()
-            }));
-        }
         match &answer.token {
-            None => Ok(Some(self.lend_published(pattern, peer, answer, published))),
-            Some(token) => self.lend_shared(pattern, peer, answer, token),
+            _ if matches!(answer.copied, AnsweredCopies::ToPublished) => {
+                let attached = self.attach_halos(to, halo_tag)?;
+                let windows = |(halos, word)| (Some(halos), Some(word));
+                Ok(attached.map(windows).map(|(halos, word)| PeerWindows {
+                    halos,
+                    word,
+                    ..Default::default()
+                }))
+            }
+            None => Ok(Some(self.lend_published(to, answer, published))),
+            Some(token) => self.lend_shared(to, answer, token),
         }
     }
 
     /// The window that was published, if the answer takes it: to a rank of this process.
     fn lend_published(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        to: Neighbour<'_>,
         Answer { ways, word, .. }: &Answer,
         published: Option<Arc<Window>>,
     ) -> PeerWindows {
         let published = published.filter(|_| ways.contains(&Way::Direct));
         if let Some(window) = &published {
-            self.keep_message(pattern, peer, ways, window);
+            self.keep_message(to, ways, window);
         }
         let by_word = published.as_ref().filter(|_| matches!(word, AnsweredWord::Published));
         let word = by_word.and_then(|window| lent_word(window).cloned());
         let kept = published.as_deref().and_then(kept_message).cloned();
-        PeerWindows { direct: published, word, kept, ..PeerWindows::default() }
+        PeerWindows { direct: published, word, kept, ..Default::default() }
     }
 
     /// The windows in memory that the receiver, another process, shares by `token`; `None` if it cannot be mapped.
     fn lend_shared(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        to: Neighbour<'_>,
         Answer { ways, word, copied, .. }: &Answer,
         token: &[u8],
     ) -> Result<Option<PeerWindows>, TransportError> {
         let direct = ways.contains(&Way::Direct);
-        let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
-        let may_keep = direct && self.packs(pattern, peer);
-        let kept = if may_keep { Segment::kept_room(self.kept_bytes(pattern, peer, ways)) } else { 0 };
+        let Some(memory) = to.transport().map(to.peer, token)? else { return Ok(None) };
+        let may_keep = direct && self.packs(to);
+        let kept = if may_keep { Segment::kept_room(self.kept_bytes(to, ways)) } else { 0 };
         let segment = Segment::new(memory, kept);
         let word = match word {
-            AnsweredWord::Shared(token) => match self.map_word(pattern, peer, token)? {
+            AnsweredWord::Shared(token) => match self.map_word(to, token)? {
                 Some(word) => Some(word),
                 None => return Ok(None),
             },
@@ -119,34 +114,26 @@ impl PartFields {
         };
         let messages = segment.messages().filter(|_| ways.contains(&Way::Shared));
         if let AnsweredCopies::ToExported(handles) = copied {
-            let halos = self.import_halos(pattern, peer, handles, &segment)?;
-            return Ok(halos.map(|halos| PeerWindows {
-                halos: Some(halos),
-                word,
-                messages,
-                ..PeerWindows::default()
-            }));
+            let halos = self.import_halos(to, handles, &segment)?;
+            let windows = |halos| PeerWindows { halos: Some(halos), word, messages, ..Default::default() };
+            return Ok(halos.map(windows));
         }
         let (memory, offset) = segment.direct();
         let lent = || LentFields { _owners: self.owners_until_released(&segment), ..LentFields::default() };
         let direct = direct.then(|| Window::between_processes(memory, offset, lent()));
         let direct = direct.flatten().map(Arc::new);
-        Ok(Some(PeerWindows { direct, word, messages, kept: segment.kept(), ..PeerWindows::default() }))
+        Ok(Some(PeerWindows { direct, word, messages, kept: segment.kept(), ..Default::default() }))
     }
 
     /// The word in memory that the receiver shares by `token`; `None` if the device cannot use it.
-    fn map_word(
-        &self,
-        pattern: &Pattern,
-        peer: usize,
-        token: &[u8],
-    ) -> Result<Option<StreamWord>, TransportError> {
-        let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
+    fn map_word(&self, to: Neighbour<'_>, token: &[u8]) -> Result<Option<StreamWord>, TransportError> {
+        let Some(memory) = to.transport().map(to.peer, token)? else { return Ok(None) };
         match self.device.shared_stream_word(memory) {
             Ok(word) => Ok(Some(word)),
             Err(error) => {
                 log::warning(format_args!(
-                    "sending fields to rank {peer} in messages: the device cannot use shared memory: {error}"
+                    "sending fields to rank {} in messages: the device cannot use shared memory: {error}",
+                    to.peer
                 ));
                 Ok(None)
             }
@@ -154,28 +141,20 @@ impl PartFields {
     }
 }
 
-/// The cells that come from one neighbour, as it offers them.
-#[derive(Clone, Copy)]
-struct Offered<'a> {
-    pattern: &'a Pattern,
-    peer: usize,
-    offer: &'a Offer,
-}
+/// A neighbour from which cells come, and its offer.
+type Offered<'a> = (Neighbour<'a>, &'a Offer);
 
 impl PartFields {
     /// Chooses the way of each field of an offer, and allocates the memory that it needs.
     pub(super) fn accept(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        from: Neighbour<'_>,
         [tag, halo_tag]: [u32; 2],
         &Asked { path, by_program, copied_by, chunk }: &Asked,
         offer: &Offer,
     ) -> Result<Acceptance, TransportError> {
-        let offered = Offered { pattern, peer, offer };
-        let transport = pattern.comm().transport();
-        let published = transport.attach(peer, tag)?.filter(|window| self.reaches_all(window));
-        let near = transport.is_near(peer);
+        let (offered, near) = ((from, offer), from.is_near());
+        let published = from.transport().attach(from.peer, tag)?.filter(|window| self.reaches_all(window));
         let mapped =
             if near { self.map_fields(offered)? } else { self.fields.iter().map(|_| None).collect() };
         let reachable: Vec<bool> = mapped.iter().map(Option::is_some).collect();
@@ -192,19 +171,18 @@ impl PartFields {
             self.borrow_published(&mut accepted, offered, halo_tag, copied_by, window)?;
         }
         accepted.answer.obstacles = self.obstacles(by_program, offered, &accepted.answer.ways, &reachable);
-        self.choose_pieces(pattern, peer, offer, &mut accepted.answer.ways);
-        accepted.chunks = self.set_chunks(pattern, peer, chunk, offer, &mut accepted.answer.ways);
+        self.choose_pieces(from, offer, &mut accepted.answer.ways);
+        accepted.chunks = self.set_chunks(from, chunk, offer, &mut accepted.answer.ways);
         Ok(accepted)
     }
 
     /// Maps the fields for which the neighbour, another process of this node, offers a handle; `None` for the others, and
     /// for those that cannot be reached.
-    fn map_fields(&self, offered: Offered<'_>) -> Result<Vec<Option<MappedField>>, TransportError> {
-        let Offered { pattern, peer, offer } = offered;
+    fn map_fields(&self, (from, offer): Offered<'_>) -> Result<Vec<Option<MappedField>>, TransportError> {
         let fields = self.fields.iter().zip(&offer.fields).enumerate();
         let mapped = fields.map(|(position, ((_, field), offered))| {
             match offered.handle.as_ref().filter(|_| field.storage.is_some()) {
-                Some(handle) => self.map_field(pattern, peer, position, handle),
+                Some(handle) => self.map_field(from, position, handle),
                 None => Ok(None),
             }
         });
@@ -236,13 +214,12 @@ impl PartFields {
     fn obstacles(
         &self,
         path: DataPath,
-        Offered { pattern, peer, offer }: Offered<'_>,
+        (from, offer): Offered<'_>,
         ways: &[Way],
         reachable: &[bool],
     ) -> Vec<Option<Obstacle>> {
-        let transport = pattern.comm().transport();
-        let threads = transport.info().reach == Reach::Process;
-        let apart = !threads && !transport.is_near(peer);
+        let threads = from.transport().info().reach == Reach::Process;
+        let apart = !threads && !from.is_near();
         let packs = offer.packs && self.device.info().runs_on_host();
         let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
         let obstacles = fields.map(|(((_, field), offered), (way, reachable))| match (way.path(), path) {
@@ -263,31 +240,28 @@ impl PartFields {
     fn share(
         &self,
         accepted: &mut Acceptance,
-        offered: Offered<'_>,
+        (from, offer): Offered<'_>,
         copied_by: CopiedBy,
         mapped: Option<Vec<MappedField>>,
     ) -> bool {
-        let Offered { pattern, peer, offer } = offered;
         let Acceptance { answer, windows, names, .. } = accepted;
         let bytes = |way: Way| {
             let order = |position: usize| offer.fields[position].order;
-            MessageSet::of_way(peer, (&answer.ways, way), &self.fields, order, targets(pattern, peer)).bytes
+            MessageSet::of_way(from.peer, (&answer.ways, way), &self.fields, order, from.targets()).bytes
         };
         let may_keep = mapped.is_some() && offer.packs;
         let kept = if may_keep { Segment::kept_room(bytes(Way::Direct)) } else { 0 };
-        let Some(lease) = pattern.comm().transport().share(Segment::bytes_for(bytes(Way::Shared), kept))
-        else {
-            return false;
-        };
+        let bytes = Segment::bytes_for(bytes(Way::Shared), kept);
+        let Some(lease) = from.transport().share(bytes) else { return false };
         let segment = Segment::new(lease.memory, kept);
         windows.messages = segment.messages().filter(|_| answer.ways.contains(&Way::Shared));
         if let Some(mapped) = mapped {
             let name;
-            (answer.word, windows.word, name) = self.accept_word(pattern, offer);
+            (answer.word, windows.word, name) = self.accept_word(from, offer);
             names.extend(name);
             if windows.word.is_some()
                 && self.prefers_sender(copied_by, None)
-                && let Some((window, handles)) = self.export_halos(pattern, peer, &answer.ways, &segment)
+                && let Some((window, handles)) = self.export_halos(from, &answer.ways, &segment)
             {
                 (windows.halos, answer.copied) = (Some(window), AnsweredCopies::ToExported(handles));
             } else {
@@ -305,7 +279,7 @@ impl PartFields {
     fn borrow_published(
         &self,
         accepted: &mut Acceptance,
-        offered: Offered<'_>,
+        (from, _): Offered<'_>,
         halo_tag: u32,
         copied_by: CopiedBy,
         window: Arc<Window>,
@@ -315,7 +289,7 @@ impl PartFields {
         if windows.word.is_some() {
             answer.word = AnsweredWord::Published;
             if self.prefers_sender(copied_by, Some(&window))
-                && let Some((halos, word)) = self.publish_halos(offered.pattern, offered.peer, halo_tag)?
+                && let Some((halos, word)) = self.publish_halos(from, halo_tag)?
             {
                 (windows.halos, windows.word) = (Some(halos), Some(word));
                 answer.copied = AnsweredCopies::ToPublished;

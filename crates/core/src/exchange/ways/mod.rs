@@ -17,11 +17,15 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::cells::side::{Side, fill};
+use super::cells::packed::Neighbour;
+use super::cells::side::{PieceCells, Side, fill};
 use super::cells::{FieldShape, FieldSignature, misfit, shape};
 use super::work::Part;
-use super::work::trace::ExchangeTrace;
-use crate::device::{CopyItem, DeviceError, DeviceId, DeviceInfo, Pointer, StreamGroup, StreamMessagesOffer};
+use super::work::copy_list::{CopyList, Purpose};
+use super::work::trace::{ExchangeTrace, PartTrace};
+use crate::device::{
+    CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Pointer, StreamGroup, StreamMessagesOffer,
+};
 use crate::field::{BoundField, End, Storage};
 use crate::pattern::Pattern;
 use crate::transport::{SharedMemory, TransportError};
@@ -163,20 +167,35 @@ impl PartFields {
     }
 }
 
-/// Returns the copies of the cells that a rank sends to itself.
-pub(crate) fn own_cell_copies(
-    fields: &[(usize, BoundField)],
-    pattern: &Pattern,
-) -> Result<Vec<CopyItem>, DeviceError> {
-    let pieces = pattern.receives().get(&pattern.comm().rank()).map_or(&[][..], Vec::as_slice);
-    let mut items = Vec::new();
-    for (_, field) in fields {
-        for piece in pieces {
-            let source = Side::of_field(field, End::Source, piece.source_domain, &piece.source)
-                .turned(&piece.orientation);
-            let target = Side::of_field(field, End::Target, piece.target_domain, &piece.target);
-            fill(&mut items, &source, &target, field, &piece.orientation)?;
-        }
+/// The part of a device that is bound.
+pub(crate) struct Binding<'b, D: Device> {
+    pub(crate) device: &'b D,
+    /// Each with its number in the exchange.
+    pub(crate) fields: &'b [(usize, BoundField)],
+    pub(crate) pattern: &'b Pattern,
+    pub(crate) trace: &'b PartTrace<D>,
+}
+
+impl<'b, D: Device> Binding<'b, D> {
+    pub(crate) fn neighbour(&self, peer: usize) -> Neighbour<'b> {
+        Neighbour { pattern: self.pattern, peer }
     }
-    Ok(items)
+
+    /// Binds a list without copies between device and host.
+    pub(crate) fn list(&self, purpose: Purpose, items: Vec<CopyItem>) -> Result<CopyList<D>, DeviceError> {
+        CopyList::bind(self.device, purpose, items, None)
+    }
+
+    /// Returns the copies of the cells that a rank sends to itself.
+    pub(crate) fn own_cell_copies(&self) -> Result<Vec<CopyItem>, DeviceError> {
+        let mut items = Vec::new();
+        for (_, field) in self.fields {
+            for piece in self.neighbour(self.pattern.comm().rank()).received() {
+                let side = |end: End| Side::of_piece(field, PieceCells::at(end, piece));
+                let (source, target) = (side(End::Source).turned(&piece.orientation), side(End::Target));
+                fill(&mut items, &source, &target, field, &piece.orientation)?;
+            }
+        }
+        Ok(items)
+    }
 }

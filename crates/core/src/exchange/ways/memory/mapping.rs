@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::{KeptMessage, ReleaseFlag, Segment};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
-use crate::exchange::cells::packed::{MessageSet, sources};
+use crate::exchange::cells::packed::{MessageSet, Neighbour};
 use crate::exchange::options::Way;
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
 use crate::exchange::ways::{DeviceMemory, PartFields};
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::log;
-use crate::pattern::{Pattern, Piece};
+use crate::pattern::Piece;
 use crate::transport::{Lease, SharedMemory, TransportError, Window};
 
 /// A neighbour's field, mapped by this process.
@@ -50,11 +50,10 @@ impl PartFields {
         }
     }
 
-    /// Maps a field of `peer`; returns `None` if not all cells that the peer sends can be reached.
+    /// Maps a field of a neighbour; returns `None` if not all cells that the neighbour sends can be reached.
     pub(crate) fn map_field(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        from: Neighbour<'_>,
         position: usize,
         FieldHandle { memory, blocks }: &FieldHandle,
     ) -> Result<Option<MappedField>, TransportError> {
@@ -62,9 +61,8 @@ impl PartFields {
         let element = self.fields[position].1.element;
         let (begin, owner): (Pointer, Arc<dyn Any + Send + Sync>) = match memory {
             MemoryToken::Shared(token) if on_host => {
-                let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
-                let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-                if !shares(&memory, pieces, blocks, element) {
+                let Some(memory) = from.transport().map(from.peer, token)? else { return Ok(None) };
+                if !shares(&memory, from.received(), blocks, element) {
                     return Ok(None);
                 }
                 (memory.pointer(), Arc::new(memory))
@@ -77,7 +75,8 @@ impl PartFields {
                     Ok(memory) => memory,
                     Err(error) => {
                         log::warning(format_args!(
-                            "receiving a field of rank {peer} in messages: its memory cannot be imported: {error}"
+                            "receiving a field of rank {} in messages: its memory cannot be imported: {error}",
+                            from.peer
                         ));
                         return Ok(None);
                     }
@@ -145,30 +144,31 @@ pub(crate) fn window_on(segment: &Segment, mapped: Vec<MappedField>) -> Option<A
 }
 
 impl PartFields {
-    /// Whether this rank can pack into memory that it shares with `peer`, in another process.
-    pub(crate) fn packs(&self, pattern: &Pattern, peer: usize) -> bool {
-        pattern.comm().transport().is_near(peer) && self.device.info().runs_on_host()
+    /// Whether this rank can pack into memory that it shares with a neighbour in another process.
+    pub(crate) fn packs(&self, to: Neighbour<'_>) -> bool {
+        to.is_near() && self.device.info().runs_on_host()
     }
 
-    /// The size of the message in place of the fields that `peer` copies, in bytes.
-    pub(crate) fn kept_bytes(&self, pattern: &Pattern, peer: usize, ways: &[Way]) -> usize {
+    /// The size of the message in place of the fields that a neighbour copies, in bytes.
+    pub(crate) fn kept_bytes(&self, to: Neighbour<'_>, ways: &[Way]) -> usize {
         let order = |position: usize| self.fields[position].1.memory_order();
-        MessageSet::of_way(peer, (ways, Way::Direct), &self.fields, order, sources(pattern, peer)).bytes
+        MessageSet::of_way(to.peer, (ways, Way::Direct), &self.fields, order, to.sources()).bytes
     }
 
-    /// Allocates the memory for a message in place of the fields that `window` lends to `peer` in this process. On devices
+    /// Allocates the memory for a message in place of the fields that `window` lends to a neighbour in this process. On devices
     /// that work asynchronously there is none: a neighbour's progress thread copies from the fields.
-    pub(crate) fn keep_message(&self, pattern: &Pattern, peer: usize, ways: &[Way], window: &Window) {
+    pub(crate) fn keep_message(&self, to: Neighbour<'_>, ways: &[Way], window: &Window) {
         let Some(lent) = window.lent::<LentFields>().filter(|_| self.device.info().runs_on_host()) else {
             return;
         };
-        match self.device.allocate(self.kept_bytes(pattern, peer, ways)) {
+        match self.device.allocate(self.kept_bytes(to, ways)) {
             Ok(DeviceMemory { pointer, bytes, owner }) => {
-                let _ = lent.kept.set(KeptMessage { pointer, bytes, _owner: owner });
+                let _ = lent.kept.set(KeptMessage { memory: (pointer, bytes), _owner: owner });
             }
             Err(error) => {
                 log::warning(format_args!(
-                    "`finish` waits until rank {peer} has copied from our fields: {error}"
+                    "`finish` waits until rank {} has copied from our fields: {error}",
+                    to.peer
                 ));
             }
         }

@@ -49,9 +49,8 @@ pub(crate) struct Segment {
 /// Memory for the message that a sender leaves in place of fields that it takes back.
 #[derive(Debug, Clone)]
 pub(crate) struct KeptMessage {
-    pub(crate) pointer: Pointer,
-    /// The room in bytes.
-    pub(crate) bytes: usize,
+    /// The address, and the room in bytes.
+    pub(crate) memory: (Pointer, usize),
     pub(crate) _owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -59,10 +58,8 @@ pub(crate) struct KeptMessage {
 #[derive(Debug, Clone)]
 pub(crate) struct SharedMessage {
     pub(crate) window: Arc<Window>,
-    /// The address of the message.
-    pub(crate) pointer: Pointer,
-    /// The room for it in bytes.
-    pub(crate) bytes: usize,
+    /// The address, and the room in bytes.
+    pub(crate) memory: (Pointer, usize),
 }
 
 impl Segment {
@@ -97,8 +94,7 @@ impl Segment {
     pub(crate) fn kept(&self) -> Option<KeptMessage> {
         let is_there = self.kept > 0 && self.memory.covers(HEAD..HEAD + self.kept);
         is_there.then(|| KeptMessage {
-            pointer: self.memory.pointer().offset(HEAD as isize),
-            bytes: self.kept,
+            memory: (self.memory.pointer().offset(HEAD as isize), self.kept),
             _owner: Arc::clone(&self.memory) as _,
         })
     }
@@ -111,7 +107,7 @@ impl Segment {
         let message = |number: usize| {
             let window = Arc::new(Window::on_message(&self.memory, (1 + number) * STATE_BYTES)?);
             let pointer = self.memory.pointer().offset((begin + number * room) as isize);
-            Some(SharedMessage { window, pointer, bytes: room })
+            Some(SharedMessage { window, memory: (pointer, room) })
         };
         Some([message(0)?, message(1)?])
     }

@@ -8,12 +8,11 @@ use super::run::{Group, Messages};
 use super::{Message, MessageSets, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::cells::packed::{Location, MessageLayout, MessageSet};
-use crate::exchange::ways::BuildError;
+use crate::exchange::ways::{Binding, BuildError};
 use crate::exchange::work::HostWay as _;
 use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, Staging, bytes};
 use crate::exchange::work::mark::{Mark, Marks};
-use crate::exchange::work::trace::PartTrace;
-use crate::field::{BoundField, LINE_BYTES};
+use crate::field::LINE_BYTES;
 use crate::trace::Row;
 use crate::transport::{Direction, Transport, TransportError};
 
@@ -50,13 +49,13 @@ pub(crate) struct Channels<'t> {
 /// Binds the messages of `sets`. `packed` are the copies to the two messages in shared memory, which are packed along
 /// with the first group; `marks` makes the points at which groups are packed.
 pub(crate) fn bind_messages<D: Device>(
-    device: &D,
-    fields: &[(usize, BoundField)],
+    binding: &Binding<'_, D>,
     mut sets: MessageSets,
     packed: [Vec<CopyItem>; 2],
     staging: &Staging,
     marks: &mut Marks<D>,
 ) -> Result<BoundMessages<D>, DeviceError> {
+    let device = binding.device;
     sets.groups.iter_mut().fold(0, |end, group| group.move_behind(end));
     sets.chunks.move_behind(sets.whole.bytes);
     let sent: Vec<Batch> = sets.groups.iter().map(|group| staging.batch(group.in_buffer())).collect();
@@ -66,7 +65,7 @@ pub(crate) fn bind_messages<D: Device>(
     let buffers = Buffers::new(device, staging, &sent, &received)?;
     // Several threads, or an asynchronous device, are faster with the copies of all messages at once.
     let one_by_one = device.info().runs_on_host() && device.info().compute_units == 1;
-    let binder = MessageBinder { device, fields, buffers: &buffers, one_by_one };
+    let binder = MessageBinder { binding, buffers: &buffers, one_by_one };
 
     let (mut sends, first_copies) = binder.bind(&sets.groups[0], &sent[0], Direction::Send)?;
     let mut groups = vec![binder.first_group(sends.len(), &sent[0], first_copies, packed, marks.mark()?)?];
@@ -89,15 +88,13 @@ impl<D: Device> BoundMessages<D> {
         !self.receives.is_empty()
     }
 
-    /// Opens the channels of all messages. `in_place` lists the positions of the `fields` that stretches of messages
+    /// Opens the channels of all messages. `in_place` lists the positions of the fields that stretches of messages
     /// lie in. If a channel cannot be opened, closes those that are open.
     pub(crate) fn open(
         self,
-        device: &D,
-        fields: &[(usize, BoundField)],
+        binding: &Binding<'_, D>,
         in_place: Vec<usize>,
         channels: &Channels<'_>,
-        trace: &PartTrace<D>,
     ) -> Result<Messages<D>, BuildError> {
         let BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers } = self;
         let host_copy = buffers.host_copy(Direction::Receive, &unpack_batch);
@@ -105,18 +102,18 @@ impl<D: Device> BoundMessages<D> {
             sends: Vec::with_capacity(sends.len()),
             receives: Vec::with_capacity(receives.len()),
             groups,
-            unpack: CopyList::bind(device, Purpose::Unpacking, unpack, host_copy)?,
+            unpack: CopyList::bind(binding.device, Purpose::Unpacking, unpack, host_copy)?,
             groups_sent: 0,
             buffers: Arc::new(buffers),
-            in_place: in_place.into_iter().filter_map(|field| fields[field].1.storage.clone()).collect(),
+            in_place: in_place.into_iter().filter_map(|at| binding.fields[at].1.storage.clone()).collect(),
         };
         let opened = (|| -> Result<(), TransportError> {
             for BoundMessage { layout, copies, .. } in sends {
-                let message = messages.open(device, &layout, Direction::Send, channels, trace)?;
+                let message = messages.open(binding, &layout, Direction::Send, channels)?;
                 messages.sends.push(SentMessage { message, pack: copies });
             }
             for BoundMessage { layout, copies, is_borrowed } in receives {
-                let message = messages.open(device, &layout, Direction::Receive, channels, trace)?;
+                let message = messages.open(binding, &layout, Direction::Receive, channels)?;
                 messages.receives.push(ReceivedMessage {
                     message,
                     unpack: copies,
@@ -138,11 +135,10 @@ impl<D: Device> Messages<D> {
     /// Opens the channel of a message.
     fn open(
         &self,
-        device: &D,
+        &Binding { device, trace, .. }: &Binding<'_, D>,
         layout: &MessageLayout,
         direction: Direction,
         channels: &Channels<'_>,
-        trace: &PartTrace<D>,
     ) -> Result<Message, TransportError> {
         let buffer = self.buffers.on_wire(direction);
         let ranges = layout.stretches.iter().map(|stretch| {
@@ -168,8 +164,7 @@ impl<D: Device> Messages<D> {
 
 /// Binds the messages of one part.
 struct MessageBinder<'b, D: Device> {
-    device: &'b D,
-    fields: &'b [(usize, BoundField)],
+    binding: &'b Binding<'b, D>,
     buffers: &'b Buffers<D>,
     /// Whether each message has a list of copies of its own.
     one_by_one: bool,
@@ -188,7 +183,7 @@ impl<D: Device> MessageBinder<'_, D> {
         batch: &Batch,
         direction: Direction,
     ) -> Result<(Vec<BoundMessage<D>>, Vec<CopyItem>), DeviceError> {
-        let MessageBinder { device, fields, buffers, one_by_one } = *self;
+        let MessageBinder { binding: &Binding { device, fields, .. }, buffers, one_by_one } = *self;
         let sends = direction == Direction::Send;
         let purpose = if sends { Purpose::Packing } else { Purpose::Unpacking };
         let mut listed = Vec::with_capacity(set.messages.len());
@@ -244,7 +239,7 @@ impl<D: Device> MessageBinder<'_, D> {
             // Without shared memory the two lists are the same: one is enough.
             if pack.is_empty() || !items.is_empty() {
                 let items = items.into_iter().chain(copies.iter().cloned()).collect();
-                pack.push(CopyList::bind(self.device, Purpose::Packing, items, host_copy)?);
+                pack.push(CopyList::bind(self.binding.device, Purpose::Packing, items, host_copy)?);
             }
         }
         Ok(Group { pack, packed: mark, messages: 0..count })
@@ -259,9 +254,9 @@ impl<D: Device> MessageBinder<'_, D> {
         mark: Mark<D>,
     ) -> Result<Group<D>, DeviceError> {
         let buffer = self.buffers.on_device(Direction::Send, batch);
-        let items = set.copies(self.fields, buffer, Direction::Send)?;
+        let items = set.copies(self.binding.fields, buffer, Direction::Send)?;
         let host_copy = self.buffers.host_copy(Direction::Send, batch);
-        let pack = vec![CopyList::bind(self.device, Purpose::Packing, items, host_copy)?];
+        let pack = vec![CopyList::bind(self.binding.device, Purpose::Packing, items, host_copy)?];
         Ok(Group { pack, packed: mark, messages: begin..begin + set.messages.len() })
     }
 
@@ -271,7 +266,7 @@ impl<D: Device> MessageBinder<'_, D> {
         set: &MessageSet,
         batches: &[Batch],
     ) -> Result<Vec<BoundMessage<D>>, DeviceError> {
-        let MessageBinder { device, fields, buffers, .. } = *self;
+        let MessageBinder { binding: &Binding { device, fields, .. }, buffers, .. } = *self;
         let bound = set.messages.iter().zip(batches).map(|(chunk, batch)| {
             let buffer = buffers.on_device(Direction::Receive, batch);
             let items = set.copies_of_message(chunk, fields, buffer, Direction::Receive)?;

@@ -10,9 +10,7 @@ pub(crate) mod run;
 use super::PartFields;
 use super::offer::{Offer, PartWays, ReceiveWays, SendWays};
 use crate::device::{Device, DeviceError};
-use crate::exchange::cells::packed::{
-    MessageLayout, MessageSet, PackedCells, PieceCells, cells_of, in_place, sources, targets,
-};
+use crate::exchange::cells::packed::{MessageLayout, MessageSet, Neighbour, PackedCells, cells_of, in_place};
 use crate::exchange::cells::side::{PackedShape, Side, cut};
 use crate::exchange::options::{ExchangeError, Traffic, Way};
 use crate::exchange::work::copy_list::{CopyList, Lane};
@@ -57,7 +55,7 @@ impl MessageSets {
             received_by_streams: empty(),
         };
         for (&peer, SendWays { ways: chosen, .. }) in &ways.sends {
-            let cells = || sources(pattern, peer);
+            let cells = || Neighbour { pattern, peer }.sources();
             let order = |position: usize| fields[position].1.memory_order();
             let by = |way: Way| move |position: usize| (chosen[position] == way).then(|| order(position));
             let chunks = in_chunks(cells_of(fields, by(Way::Chunks), cells()), fields, ways.chunk);
@@ -71,7 +69,7 @@ impl MessageSets {
             sets.sent_by_streams.add(peer, None, cells_of(fields, by(Way::StreamMessage), cells()), fields);
         }
         for (&peer, ReceiveWays { offer, ways: chosen, .. }) in &ways.receives {
-            let cells = || targets(pattern, peer);
+            let cells = || Neighbour { pattern, peer }.targets();
             let order = |position: usize| offer.fields[position].order;
             let by = |way: Way| move |position: usize| (chosen[position] == way).then(|| order(position));
             let chunks = in_chunks(cells_of(fields, by(Way::Chunks), cells()), fields, ways.chunk);
@@ -126,23 +124,22 @@ impl PartFields {
         info.asynchronous && !info.host_accessible && !pattern.comm().info().takes_memory_of(&info.id)
     }
 
-    /// Splits the message from `peer` into chunks if both ends stage it and it is larger than `chunk` bytes. Returns
+    /// Splits the message of a neighbour into chunks if both ends stage it and it is larger than `chunk` bytes. Returns
     /// the number of chunks; 0 if the message is not split.
     pub(crate) fn set_chunks(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        from: Neighbour<'_>,
         chunk: usize,
         offer: &Offer,
         ways: &mut [Way],
     ) -> usize {
-        if !(offer.is_staged && self.is_staged(pattern)) {
+        if !(offer.is_staged && self.is_staged(from.pattern)) {
             return 0;
         }
         let order = |position: usize| (ways[position] == Way::Message).then(|| offer.fields[position].order);
-        let cells = cells_of(&self.fields, order, targets(pattern, peer));
+        let cells = cells_of(&self.fields, order, from.targets());
         let mut whole = MessageSet::new();
-        whole.add(peer, None, cells.clone(), &self.fields);
+        whole.add(from.peer, None, cells.clone(), &self.fields);
         if whole.bytes <= chunk {
             return 0;
         }
@@ -156,19 +153,17 @@ impl PartFields {
 
     /// Chooses [`Way::PieceByPiece`] for fields in messages whose pieces lie without gaps at one end, if the pieces are
     /// large or the message has only one.
-    pub(crate) fn choose_pieces(&self, pattern: &Pattern, peer: usize, offer: &Offer, ways: &mut [Way]) {
-        let reached = self.reached(pattern);
-        let single = targets(pattern, peer).count() == 1
-            && ways.iter().filter(|way| **way == Way::Message).count() == 1;
+    pub(crate) fn choose_pieces(&self, from: Neighbour<'_>, offer: &Offer, ways: &mut [Way]) {
+        let reached = self.reached(from.pattern);
+        let single =
+            from.received().len() == 1 && ways.iter().filter(|way| **way == Way::Message).count() == 1;
         let fields = self.fields.iter().zip(&offer.fields).zip(ways);
         for (((_, field), offered), way) in fields.filter(|(_, way)| **way == Way::Message) {
-            let mut targets = targets(pattern, peer);
+            let mut targets = from.targets();
             let one_end_in_place = offered.in_place
                 || reached && targets.clone().all(|piece| in_place(field, piece, &offered.order).is_some());
-            let large = targets.all(|PieceCells { domain, cells, end, .. }| {
-                let elements = Side::of_field(field, end, domain, cells).elements();
-                elements * field.element.bytes() >= MIN_PIECE_BYTES
-            });
+            let bytes = |piece| Side::of_piece(field, piece).elements() * field.element.bytes();
+            let large = targets.all(|piece| bytes(piece) >= MIN_PIECE_BYTES);
             if one_end_in_place && (single || large) {
                 *way = Way::PieceByPiece;
             }

@@ -85,6 +85,7 @@ impl<D: Device> fmt::Debug for SharedGroup<D> {
 }
 
 /// The neighbours of a part.
+#[derive(Default)]
 pub(crate) struct Watch {
     neighbours: Vec<Neighbour>,
     /// Whether the channels to receive are posted.

@@ -14,43 +14,46 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{AnyGroup as _, SharedGroup, Watch};
-use crate::device::{Buffer as _, CopyItem, Device, DeviceError, MemoryKind, StreamMessage};
+use crate::device::{Buffer as _, CopyItem, Device, DeviceError, MemoryKind, Pointer, StreamMessage};
 use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::ExchangeError;
+use crate::exchange::ways::Binding;
 use crate::exchange::ways::messages::MessageSets;
 use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
 use crate::exchange::work::mark::{Mark, Marks};
-use crate::exchange::work::trace::{PartTrace, TransferTrace};
-use crate::field::BoundField;
+use crate::exchange::work::trace::TransferTrace;
 use crate::trace::Row;
 use crate::transport::{Direction, Transport, TransportError};
 
 /// All such messages of a part.
 pub(crate) struct StreamExchange<D: Device> {
-    pub(crate) group: Arc<SharedGroup<D>>,
-    pub(crate) pack: CopyList<D>,
-    pub(crate) unpack: CopyList<D>,
+    group: Arc<SharedGroup<D>>,
+    pack: CopyList<D>,
+    /// Bound last.
+    unpack: Option<CopyList<D>>,
     /// At most one for each neighbour, ascending.
-    pub(crate) sends: Vec<StreamMessage>,
-    pub(crate) receives: Vec<StreamMessage>,
+    sends: Vec<StreamMessage>,
+    receives: Vec<StreamMessage>,
     /// The memory of the messages, sent and received.
-    pub(crate) _buffers: [D::Buffer; 2],
+    _buffers: [D::Buffer; 2],
     /// The point at which the messages are packed: from then on, neighbours are waited for.
-    pub(crate) packed: Mark<D>,
+    packed: Mark<D>,
     /// The point at which they have arrived, and are unpacked unless `finish` does that.
-    pub(crate) arrived: Mark<D>,
+    arrived: Mark<D>,
     /// Whether only `finish` may unpack, since messages go to borrowed memory.
     pub(crate) only_in_finish: bool,
-    pub(crate) transfers: Vec<TransferTrace>,
-    pub(crate) watch: Watch,
-    pub(crate) stage: Stage,
+    transfers: Vec<TransferTrace>,
+    /// The tag by which neighbours watch each other.
+    tag: u32,
+    watch: Watch,
+    stage: Stage,
     /// When the library was last asked for errors.
-    pub(crate) last_check: Instant,
+    last_check: Instant,
 }
 
 /// What the host has put into the stream of the current exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// Nothing, or the exchange is over.
     Over,
     /// Nothing that waits for neighbours.
@@ -64,7 +67,73 @@ pub(crate) enum Stage {
 /// The time between two questions to the library whether an exchange has failed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Binds the messages of `sets` that streams exchange in a group whose ranks watch each other by the tag of `group`; `None` if
+/// there are none. Also returns the copies that unpack them, to be [bound](StreamExchange::bind_unpacking).
+pub(crate) fn bind_stream_messages<D: Device>(
+    &Binding { device, fields, trace, .. }: &Binding<'_, D>,
+    sets: &MessageSets,
+    group: Option<(Arc<SharedGroup<D>>, u32)>,
+    marks: &mut Marks<D>,
+) -> Result<Option<(StreamExchange<D>, Vec<CopyItem>)>, DeviceError> {
+    let (sent, received) = (&sets.sent_by_streams, &sets.received_by_streams);
+    let Some((group, tag)) = group.filter(|_| !sent.messages.is_empty() || !received.messages.is_empty())
+    else {
+        return Ok(None);
+    };
+    let allocate = |set: &MessageSet| device.allocate(set.bytes, MemoryKind::Device);
+    let buffers = [allocate(sent)?, allocate(received)?];
+    let [to, from] = buffers.each_ref().map(|buffer| buffer.pointer());
+    let pack = CopyList::bind(device, Purpose::Packing, sent.copies(fields, to, Direction::Send)?, None)?;
+    let in_buffer = |set: &MessageSet, begin: Pointer| -> Vec<StreamMessage> {
+        let messages = set.messages.iter().map(|message| StreamMessage {
+            pointer: begin.offset(message.in_buffer().start as isize),
+            bytes: message.bytes(),
+            peer: message.peer,
+        });
+        messages.collect()
+    };
+    let (sends, receives) = (in_buffer(sent, to), in_buffer(received, from));
+    let to_peers = sends.iter().map(|it| trace.transfer(Row::To(it.peer), "send in stream", it.bytes));
+    let from_peers =
+        receives.iter().map(|it| trace.transfer(Row::From(it.peer), "receive in stream", it.bytes));
+    let transfers = to_peers.chain(from_peers).collect();
+    let unpack = received.copies(fields, from, Direction::Receive)?;
+    let exchange = StreamExchange {
+        group,
+        pack,
+        unpack: None,
+        sends,
+        receives,
+        _buffers: buffers,
+        packed: marks.mark()?,
+        arrived: marks.mark()?,
+        only_in_finish: received.messages.iter().any(|message| received.is_borrowed(message, fields)),
+        transfers,
+        tag,
+        watch: Watch::default(),
+        stage: Stage::Over,
+        last_check: Instant::now(),
+    };
+    Ok(Some((exchange, unpack)))
+}
+
 impl<D: Device> StreamExchange<D> {
+    /// Binds the unpacking.
+    pub(crate) fn bind_unpacking(mut self, device: &D, items: Vec<CopyItem>) -> Result<Self, DeviceError> {
+        self.unpack = Some(CopyList::bind(device, Purpose::Unpacking, items, None)?);
+        Ok(self)
+    }
+
+    /// Opens the channels by which neighbours watch each other.
+    pub(crate) fn open(&mut self, device: &D, transport: &dyn Transport) -> Result<(), TransportError> {
+        let messages = self.sends.iter().chain(&self.receives);
+        let mut peers: Vec<usize> = messages.map(|message| message.peer).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        self.watch = Watch::open(transport, device.id(), &peers, self.tag)?;
+        Ok(())
+    }
+
     /// Puts an exchange into the stream of `lane`. Waits for no rank.
     ///
     /// # Safety
@@ -86,7 +155,7 @@ impl<D: Device> StreamExchange<D> {
         put.map_err(|error| self.reason(error, lane.transport))?;
         if !self.only_in_finish {
             // SAFETY: as above; the messages have arrived when the stream gets there.
-            unsafe { self.unpack.run(lane)? };
+            unsafe { self.unpack(lane)? };
         }
         self.arrived.record(lane.device, lane.stream)?;
         self.stage = Stage::Put;
@@ -100,7 +169,14 @@ impl<D: Device> StreamExchange<D> {
     /// next exchange comes after this.
     pub(crate) unsafe fn finish(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the caller guarantees it.
-        if self.only_in_finish { unsafe { self.unpack.run(lane) } } else { Ok(()) }
+        if self.only_in_finish { unsafe { self.unpack(lane) } } else { Ok(()) }
+    }
+
+    /// # Safety
+    /// As for [`finish`](StreamExchange::finish).
+    unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        // SAFETY: the caller guarantees it.
+        self.unpack.as_ref().map_or(Ok(()), |unpack| unsafe { unpack.run(lane) })
     }
 
     /// Whether the exchange is over, but for what `finish` does. Does not block.
@@ -182,116 +258,5 @@ impl<D: Device> StreamExchange<D> {
         }
         let why = "messages in streams were ended after another exchange of the same communicator and device had failed";
         Err(ExchangeError::Poisoned(why.into()))
-    }
-}
-
-/// The messages of a part, which does not watch its neighbours yet.
-pub(crate) struct BoundStreamMessages<D: Device> {
-    group: Arc<SharedGroup<D>>,
-    /// The tag by which neighbours watch each other.
-    tag: u32,
-    pack: CopyList<D>,
-    pub(crate) unpack: Vec<CopyItem>,
-    sends: Vec<StreamMessage>,
-    receives: Vec<StreamMessage>,
-    buffers: [D::Buffer; 2],
-    packed: Mark<D>,
-    arrived: Mark<D>,
-    only_in_finish: bool,
-    transfers: Vec<TransferTrace>,
-}
-
-/// Binds the messages of `sets` that streams exchange in `group`; `None` if there are none.
-pub(crate) fn bind_stream_messages<D: Device>(
-    device: &D,
-    fields: &[(usize, BoundField)],
-    sets: &MessageSets,
-    group: Option<(Arc<SharedGroup<D>>, u32)>,
-    marks: &mut Marks<D>,
-    trace: &PartTrace<D>,
-) -> Result<Option<BoundStreamMessages<D>>, DeviceError> {
-    let (sent, received) = (&sets.sent_by_streams, &sets.received_by_streams);
-    let Some((group, tag)) = group.filter(|_| !sent.messages.is_empty() || !received.messages.is_empty())
-    else {
-        return Ok(None);
-    };
-    let buffers = [
-        device.allocate(sent.bytes, MemoryKind::Device)?,
-        device.allocate(received.bytes, MemoryKind::Device)?,
-    ];
-    let [to, from] = buffers.each_ref().map(|buffer| buffer.pointer());
-    let pack = CopyList::bind(device, Purpose::Packing, sent.copies(fields, to, Direction::Send)?, None)?;
-    let in_buffer = |set: &MessageSet, begin: crate::device::Pointer| -> Vec<StreamMessage> {
-        let messages = set.messages.iter().map(|message| StreamMessage {
-            pointer: begin.offset(message.in_buffer().start as isize),
-            bytes: message.bytes(),
-            peer: message.peer,
-        });
-        messages.collect()
-    };
-    let (sends, receives) = (in_buffer(sent, to), in_buffer(received, from));
-    let to_peers = sends.iter().map(|it| trace.transfer(Row::To(it.peer), "send in stream", it.bytes));
-    let from_peers =
-        receives.iter().map(|it| trace.transfer(Row::From(it.peer), "receive in stream", it.bytes));
-    Ok(Some(BoundStreamMessages {
-        group,
-        tag,
-        pack,
-        unpack: received.copies(fields, from, Direction::Receive)?,
-        transfers: to_peers.chain(from_peers).collect(),
-        sends,
-        receives,
-        buffers,
-        packed: marks.mark()?,
-        arrived: marks.mark()?,
-        only_in_finish: received.messages.iter().any(|message| received.is_borrowed(message, fields)),
-    }))
-}
-
-impl<D: Device> BoundStreamMessages<D> {
-    /// Binds the unpacking.
-    pub(crate) fn bind_unpacking(&mut self, device: &D) -> Result<CopyList<D>, DeviceError> {
-        CopyList::bind(device, Purpose::Unpacking, std::mem::take(&mut self.unpack), None)
-    }
-
-    /// Opens the channels by which neighbours watch each other.
-    pub(crate) fn open(
-        self,
-        device: &D,
-        unpack: CopyList<D>,
-        transport: &dyn Transport,
-    ) -> Result<StreamExchange<D>, TransportError> {
-        let BoundStreamMessages {
-            group,
-            tag,
-            pack,
-            sends,
-            receives,
-            buffers,
-            packed,
-            arrived,
-            only_in_finish,
-            transfers,
-            ..
-        } = self;
-        let mut peers: Vec<usize> = sends.iter().chain(&receives).map(|message| message.peer).collect();
-        peers.sort_unstable();
-        peers.dedup();
-        let watch = Watch::open(transport, device.id(), &peers, tag)?;
-        Ok(StreamExchange {
-            group,
-            pack,
-            unpack,
-            sends,
-            receives,
-            _buffers: buffers,
-            packed,
-            arrived,
-            only_in_finish,
-            transfers,
-            watch,
-            stage: Stage::Over,
-            last_check: Instant::now(),
-        })
     }
 }

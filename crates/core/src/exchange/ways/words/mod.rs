@@ -16,10 +16,10 @@ use super::offer::{AnsweredWord, FieldHandle, LentFields, Offer, lent_blocks, le
 use super::{PartFields, WORD_BYTES};
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, WordOperation};
+use crate::exchange::cells::packed::Neighbour;
 use crate::exchange::options::{CopiedBy, Way};
 use crate::exchange::work::copy_list::Lane;
 use crate::exchange::work::mark::{Patience, words_of};
-use crate::pattern::Pattern;
 use crate::transport::{Lease, Transport, TransportError, Window};
 use windows::{ReachedWords, Stage, StreamWindows, StreamWord};
 
@@ -36,30 +36,27 @@ impl PartFields {
         }
     }
 
-    /// Receiver: lends the halos to `peer` in this process, which finds them under `tag`. Also returns their word; `None`
-    /// if there is none.
+    /// Receiver: lends the halos to a neighbour in this process, which finds them under `tag`. Also returns their word;
+    /// `None` if there is none.
     pub(crate) fn publish_halos(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        to: Neighbour<'_>,
         tag: u32,
     ) -> Result<Option<(Arc<Window>, StreamWord)>, TransportError> {
         let window = Arc::new(Window::new(self.lent()));
         let Some(word) = lent_word(&window).cloned() else { return Ok(None) };
-        let is_published = pattern.comm().transport().publish(peer, tag, &window)?;
+        let is_published = to.transport().publish(to.peer, tag, &window)?;
         Ok(is_published.then_some((window, word)))
     }
 
-    /// Sender: takes the halos that `peer` has published under `tag`, and their word; `None` if the device does not reach
+    /// Sender: takes the halos that a neighbour has published under `tag`, and their word; `None` if the device does not reach
     /// them.
     pub(crate) fn attach_halos(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        from: Neighbour<'_>,
         tag: u32,
     ) -> Result<Option<(Arc<Window>, StreamWord)>, TransportError> {
-        let attached =
-            pattern.comm().transport().attach(peer, tag)?.filter(|window| self.reaches_all(window));
+        let attached = from.transport().attach(from.peer, tag)?.filter(|window| self.reaches_all(window));
         Ok(attached.and_then(|window| {
             let word = lent_word(&window)?.clone();
             Some((window, word))
@@ -70,14 +67,12 @@ impl PartFields {
     /// straight; `None` if one of them cannot be exported.
     pub(crate) fn export_halos(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        to: Neighbour<'_>,
         ways: &[Way],
         segment: &Segment,
     ) -> Option<(Arc<Window>, Vec<Option<FieldHandle>>)> {
-        let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
         let handles = self.fields.iter().zip(ways).map(|((_, field), way)| match way {
-            Way::Direct => self.field_handle(field, pieces).map(Some),
+            Way::Direct => self.field_handle(field, to.received()).map(Some),
             _ => Some(None),
         });
         let handles = handles.collect::<Option<Vec<_>>>()?;
@@ -88,21 +83,20 @@ impl PartFields {
         Some((Arc::new(window), handles))
     }
 
-    /// Sender: maps the halos that `peer` in another process lends by `segment`; `None` if it cannot.
+    /// Sender: maps the halos that a neighbour in another process lends by `segment`; `None` if it cannot.
     pub(crate) fn import_halos(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        from: Neighbour<'_>,
         handles: &[Option<FieldHandle>],
         segment: &Segment,
     ) -> Result<Option<Arc<Window>>, TransportError> {
         let Some(flag) = segment.release_flag() else { return Ok(None) };
-        // If one cannot be mapped, this tells the peer that nothing is.
+        // If one cannot be mapped, this tells the neighbour that nothing is.
         let mut imported = Imported::new(Vec::new(), flag);
         let mut blocks = Vec::new();
         for (position, handle) in handles.iter().enumerate().take(self.fields.len()) {
             let Some(handle) = handle else { continue };
-            let mapped = self.map_field(pattern, peer, position, handle)?;
+            let mapped = self.map_field(from, position, handle)?;
             let Some(MappedField { blocks: of_field, owner }) = mapped else { return Ok(None) };
             blocks.extend(of_field);
             imported.add(owner);
@@ -124,11 +118,11 @@ impl PartFields {
     /// Also returns the name of its memory.
     pub(crate) fn accept_word(
         &self,
-        pattern: &Pattern,
+        from: Neighbour<'_>,
         offer: &Offer,
     ) -> (AnsweredWord, Option<StreamWord>, Option<Box<dyn Any + Send + Sync>>) {
         let have_words = offer.has_words && self.device.has_words();
-        let lease = have_words.then(|| pattern.comm().transport().share(WORD_BYTES)).flatten();
+        let lease = have_words.then(|| from.transport().share(WORD_BYTES)).flatten();
         let Some(Lease { memory, token, name }) = lease else { return (AnsweredWord::None, None, None) };
         match self.device.shared_stream_word(memory) {
             Ok(word) => (AnsweredWord::Shared(token), Some(word), Some(name)),

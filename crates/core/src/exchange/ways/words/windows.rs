@@ -120,6 +120,17 @@ impl fmt::Debug for StreamWord {
     }
 }
 
+impl StreamWindow {
+    pub(crate) fn new(
+        peer: usize,
+        on_halo: bool,
+        (window, word): (&Arc<Window>, &StreamWord),
+        transfer: TransferTrace,
+    ) -> StreamWindow {
+        StreamWindow { peer, on_halo, window: Arc::clone(window), word: word.clone(), transfer }
+    }
+}
+
 impl<D: Device> ReachedWords<D> {
     fn new(marks: &mut Marks<D>) -> Result<ReachedWords<D>, DeviceError> {
         Ok(ReachedWords { begun: marks.word()?, copied: marks.word()?, done: marks.word()? })
