@@ -33,7 +33,7 @@ impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("statuses", &self.turns.statuses())
-            .field("fields", self.fields.get())
+            .field("fields", &self.fields.fields)
             .finish_non_exhaustive()
     }
 }
@@ -47,7 +47,7 @@ impl<F> Exchange<F> {
 
     /// The pattern.
     pub fn pattern(&self) -> &Pattern {
-        self.turns.pattern()
+        &self.turns.pattern
     }
 
     /// The amount of data that one exchange moves on this rank.
@@ -57,13 +57,13 @@ impl<F> Exchange<F> {
 
     /// The path and the order of this exchange.
     pub fn choice(&self) -> &Choice {
-        self.turns.choice()
+        &self.turns.settled.choice
     }
 
     /// How each field gets to and from each other rank, and why not by a quicker path: first those that come to this rank,
     /// then those that leave it, by rank and field.
     pub fn routes(&self) -> &[Route] {
-        self.turns.routes()
+        &self.turns.settled.routes
     }
 
     /// All of this together, which programs can write as a text.
@@ -202,7 +202,7 @@ impl<F: FieldSet> Exchange<F> {
     /// The fields. If a pending exchange was forgotten, access to their cells returns
     /// [`FieldError::InFlight`](crate::FieldError::InFlight).
     pub fn fields(&self) -> &F {
-        self.fields.get()
+        &self.fields.fields
     }
 
     /// The fields, for writing. If a field is replaced by another, every later use of the exchange is an error until it
@@ -221,6 +221,6 @@ impl<F: FieldSet> Exchange<F> {
         }
         let Exchange { turns, fields } = self;
         drop(turns);
-        Ok(fields.into_inner())
+        Ok(fields.fields)
     }
 }

@@ -6,12 +6,14 @@
 //! neighbour how the cells of each field get there: the sender offers, the receiver chooses.
 //!
 //! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
-//!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field.
+//!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field. Both fields
+//!   must own their memory.
 //! - If both are processes of one node, the sender packs into memory that both have mapped, and the receiver unpacks
 //!   from it: the sender lends a window on the *message*.
 //! - Otherwise the cells travel in a message of the transport, from a buffer or, if they lie in the field as they would
 //!   lie in the message, from the field itself. If both ends stage messages through memory of the host, a large one is
-//!   split into chunks.
+//!   split into chunks. Between nodes, or if the option `path` asks for it, streams of the devices send and receive that
+//!   message, if the ranks can form a group for it.
 //!
 //! The result is a *part* for each device: buffers, channels of the transport, windows, and lists of copies, which the
 //! device has bound so that running one costs at most a launch.

@@ -269,7 +269,7 @@ impl Exchange<Passed> {
         self.turns.make_ready()?;
         let slot = self.turns.next()?;
         take(&mut slot.passed)?;
-        if self.fields.get().owned.is_some() {
+        if self.fields.fields.owned.is_some() {
             return Ok(());
         }
         slot.bound.flight.place(&slot.passed.addresses, &slot.passed.storages)?;
@@ -287,7 +287,7 @@ impl Exchange<Passed> {
         let Exchange { turns, fields } = self;
         let used = &mut fields.get_mut().used;
         if used.iter().any(is_dropped) {
-            for slot in turns.slots().iter().filter(|slot| slot.bound.flight.is_asynchronous()) {
+            for slot in turns.slots.iter().filter(|slot| slot.bound.flight.is_asynchronous()) {
                 // Their memory is freed here.
                 slot.bound.wait_for_gates()?;
                 slot.bound.flight.synchronize()?;
@@ -312,9 +312,6 @@ impl<F: FieldSet + Send + 'static> Exchange<F> {
     pub fn into_passed(mut self) -> Result<Exchange<Passed>, ExchangeError> {
         self.fields.check()?;
         let Exchange { turns, fields } = self;
-        Ok(Exchange {
-            turns,
-            fields: OwnedFields::new(Passed::none(Box::new(fields.into_inner())), [].into()),
-        })
+        Ok(Exchange { turns, fields: OwnedFields::new(Passed::none(Box::new(fields.fields)), [].into()) })
     }
 }

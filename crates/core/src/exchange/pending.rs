@@ -46,14 +46,14 @@ impl<F: fmt::Debug> fmt::Debug for Pending<'_, F> {
 impl<F> PendingFields<'_, F> {
     fn as_ref(&self) -> &F {
         match self {
-            PendingFields::Bound(fields) => fields.get(),
+            PendingFields::Bound(fields) => &fields.fields,
             PendingFields::Passed(fields, _) => fields,
         }
     }
 
     fn identities(&self) -> &[usize] {
         match self {
-            PendingFields::Bound(fields) => fields.identities(),
+            PendingFields::Bound(fields) => &fields.identities,
             PendingFields::Passed(_, identities) => identities,
         }
     }
@@ -210,7 +210,7 @@ impl<F> Drop for Pending<'_, F> {
 
 /// The fields that an exchange owns.
 pub(super) struct OwnedFields<F> {
-    fields: F,
+    pub(super) fields: F,
     /// Numbers that tell the fields that were bound from all others.
     identities: Arc<[usize]>,
     /// Whether they were lent for writing, and so may have been replaced, since they were last compared.
@@ -235,20 +235,8 @@ impl<F> OwnedFields<F> {
         OwnedFields { fields, identities, lent: false }
     }
 
-    pub(super) fn get(&self) -> &F {
-        &self.fields
-    }
-
     pub(super) fn get_mut(&mut self) -> &mut F {
         self.lent = true;
         &mut self.fields
-    }
-
-    pub(super) fn identities(&self) -> &[usize] {
-        &self.identities
-    }
-
-    pub(super) fn into_inner(self) -> F {
-        self.fields
     }
 }

@@ -90,7 +90,6 @@ impl LayoutSet {
         set
     }
 
-    /// Adds the layout of a field.
     pub(crate) fn add<D: Device>(&mut self, device: &D, field: &FieldRef<'_>) {
         let bound = self.expect(expected(device.id(), field));
         PartFields::add(&mut self.parts, Arc::new(device.clone()), self.expected.len() - 1, bound);
@@ -115,7 +114,7 @@ impl LayoutSet {
         (self.parts, PassedFields::new(self.expected))
     }
 
-    /// Expects a field at each start, and returns it with blocks of its own, whose addresses count from their begins.
+    /// Expects a field at each start, and returns it with blocks of its own, whose addresses count from their beginnings.
     fn expect(&mut self, field: ExpectedField) -> BoundField {
         let ExpectedField { element, alignment, vector, layouts, .. } = &field;
         let blocks = layouts.iter().map(|layout| (Pointer::new(ptr::null_mut()), layout.clone())).collect();

@@ -27,7 +27,7 @@ use super::cells::packed::Neighbour;
 use super::options::{CopiedBy, DataPath, Obstacle, Route, Way};
 use super::ways::PartFields;
 use super::ways::memory::mapping::free_released;
-use super::ways::offer::{Acceptance, Answer, Offer, PartWays, PeerWindows, ReceiveWays, SendWays};
+use super::ways::offer::{Acceptance, Answer, Offer, PartWays, PeerWays, PeerWindows};
 use super::ways::stream_messages::join::StreamGroups;
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window};
@@ -82,7 +82,7 @@ pub(crate) fn negotiate(
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
             for number in unmapped {
                 let receive = negotiated.parts.get_mut(number).and_then(|part| part.receives.get_mut(&peer));
-                if let Some(ReceiveWays { ways, obstacles, windows, .. }) = receive {
+                if let Some((_, PeerWays { ways, obstacles, windows })) = receive {
                     *windows = in_messages(ways, obstacles);
                 }
             }
@@ -146,8 +146,8 @@ impl Negotiation<'_> {
                 negotiated.chunks = negotiated.chunks.max(chunks);
                 let (ways, obstacles) = (part_answer.ways.clone(), part_answer.obstacles.clone());
                 answer.push(part_answer);
-                let received = ReceiveWays { offer, ways, obstacles, windows };
-                negotiated.parts[number].receives.insert(peer, received);
+                let received = PeerWays { ways, obstacles, windows };
+                negotiated.parts[number].receives.insert(peer, (offer, received));
             }
             answers.push((peer, answer));
         }
@@ -176,7 +176,7 @@ impl Negotiation<'_> {
                     unmapped.push(number);
                     in_messages(&mut ways, &mut obstacles)
                 });
-                negotiated.parts[number].sends.insert(peer, SendWays { ways, obstacles, windows });
+                negotiated.parts[number].sends.insert(peer, PeerWays { ways, obstacles, windows });
             }
             if !unmapped.is_empty() {
                 refused.push((peer, unmapped));
@@ -200,10 +200,10 @@ fn routes(rank: usize, parts: &[PartFields], ways: &[PartWays]) -> Vec<Route> {
                 why: *why,
             }));
         };
-        for (&peer, ReceiveWays { ways, obstacles, .. }) in &ways.receives {
+        for (&peer, (_, PeerWays { ways, obstacles, .. })) in &ways.receives {
             add(peer, rank, ways, obstacles);
         }
-        for (&peer, SendWays { ways, obstacles, .. }) in &ways.sends {
+        for (&peer, PeerWays { ways, obstacles, .. }) in &ways.sends {
             add(rank, peer, ways, obstacles);
         }
     }

@@ -54,7 +54,6 @@ impl Binder {
         (parts, identities.into())
     }
 
-    /// Collects the layouts of the fields of `set` by device.
     pub(crate) fn collect_layouts(set: &impl FieldSet) -> LayoutSet {
         let mut binder = Binder { mode: Mode::CollectLayouts(LayoutSet::default()) };
         set.bind(&mut binder);

@@ -85,52 +85,63 @@ fn misfit_at(pattern: &Pattern, number: usize, field: &BoundField, end: End) -> 
     if let Some(misfit) = pattern.grid().and_then(|grid| field.vector.misfit(grid)) {
         return Some(format!("field {number} has {misfit}"));
     }
-    blocks.iter().enumerate().find_map(|(domain, (pointer, layout))| {
-        let owned = layout.owned();
-        if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
-            && (owned.axes() < expected.axes()
-                || (0..expected.axes()).any(|axis| owned.bounds(axis) != expected.bounds(axis)))
-        {
-            return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
-        }
-        if let Some(set) = pattern.index_sets().get(domain)
-            && owned.bounds(0) != (0, set.len() as i64)
-        {
-            let (lower, upper) = owned.bounds(0);
-            let cells = set.len();
-            return Some(format!(
-                "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
-            ));
-        }
-        if let Some(blocks) = layout.blocks().filter(|_| pattern.grid().is_some()) {
-            return Some(format!(
-                "field {number} has its cells in blocks of {} in domain {domain}, expected none on a grid",
-                blocks.cells
-            ));
-        }
-        if let Some((_, first)) = blocks.first()
-            && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
-        {
-            return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
-        }
-        if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
-            let alignment = field.alignment;
-            return Some(format!(
-                "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
-            ));
-        }
-        if end == End::Source {
-            return None;
-        }
-        let targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
-        let allocated = layout.allocated();
-        let missing = targets
-            .filter_map(|piece| piece.target.as_box())
-            .find(|cells| !allocated.encloses(&layout.with_levels(cells)));
-        missing.map(|cells| {
-            format!(
-                "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
-            )
-        })
+    (0..domains).find_map(|domain| misfit_of_block(pattern, number, field, end, domain))
+}
+
+/// As [`misfit`], of the block of one domain.
+fn misfit_of_block(
+    pattern: &Pattern,
+    number: usize,
+    field: &BoundField,
+    end: End,
+    domain: usize,
+) -> Option<String> {
+    let (blocks, _) = field.at(end);
+    let (pointer, layout) = &blocks[domain];
+    let owned = layout.owned();
+    if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
+        && (owned.axes() < expected.axes()
+            || (0..expected.axes()).any(|axis| owned.bounds(axis) != expected.bounds(axis)))
+    {
+        return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
+    }
+    if let Some(set) = pattern.index_sets().get(domain)
+        && owned.bounds(0) != (0, set.len() as i64)
+    {
+        let (lower, upper) = owned.bounds(0);
+        let cells = set.len();
+        return Some(format!(
+            "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
+        ));
+    }
+    if let Some(blocks) = layout.blocks().filter(|_| pattern.grid().is_some()) {
+        return Some(format!(
+            "field {number} has its cells in blocks of {} in domain {domain}, expected none on a grid",
+            blocks.cells
+        ));
+    }
+    if let Some((_, first)) = blocks.first()
+        && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
+    {
+        return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
+    }
+    if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
+        let alignment = field.alignment;
+        return Some(format!(
+            "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
+        ));
+    }
+    if end == End::Source {
+        return None;
+    }
+    let targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
+    let allocated = layout.allocated();
+    let missing = targets
+        .filter_map(|piece| piece.target.as_box())
+        .find(|cells| !allocated.encloses(&layout.with_levels(cells)));
+    missing.map(|cells| {
+        format!(
+            "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
+        )
     })
 }

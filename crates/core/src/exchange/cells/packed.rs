@@ -24,10 +24,11 @@ use crate::transport::{Direction, Transport};
 pub(crate) const MESSAGE_ALIGNMENT: usize = 128;
 
 /// Messages in one direction, and the cells that are copied to or from them, as offsets in the buffer.
+#[derive(Default)]
 pub(crate) struct MessageSet {
     pub(crate) messages: Vec<MessageLayout>,
     items: Vec<PackedCells>,
-    /// The offset of their begin in the buffer.
+    /// The offset of their beginning in the buffer.
     pub(crate) begin: usize,
     /// The offset of their end in the buffer.
     pub(crate) bytes: usize,
@@ -38,7 +39,7 @@ pub(crate) struct MessageSet {
 pub(crate) struct MessageLayout {
     pub(crate) peer: usize,
     /// Its number among the chunks for that neighbour; `None` if the message is not split.
-    chunk: Option<usize>,
+    pub(crate) chunk: Option<usize>,
     pub(crate) stretches: Vec<Stretch>,
     /// The range of its copies in the set.
     items: Range<usize>,
@@ -143,10 +144,6 @@ pub(crate) fn in_place(
 }
 
 impl MessageSet {
-    pub(crate) fn new() -> MessageSet {
-        MessageSet { messages: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
-    }
-
     /// The message to or from `peer` with all fields that go by `way`; without messages if there are no such cells. `ways`
     /// has the way of each field, `order` returns the order of its axes in the sender's memory.
     pub(crate) fn of_way<'p>(
@@ -157,7 +154,7 @@ impl MessageSet {
         pieces: impl Iterator<Item = PieceCells<'p>> + Clone,
     ) -> MessageSet {
         let order_of = |position: usize| (ways[position] == way).then(|| order(position));
-        let mut message = MessageSet::new();
+        let mut message = MessageSet::default();
         message.add(peer, None, cells_of(fields, order_of, pieces), fields);
         message
     }
@@ -327,10 +324,6 @@ impl MessageLayout {
             None | Some(0) => part_tag,
             Some(number) => chunk_tag + (number - 1) as u32,
         }
-    }
-
-    pub(crate) fn is_chunk(&self) -> bool {
-        self.chunk.is_some()
     }
 
     /// The range of the buffer that it spans.

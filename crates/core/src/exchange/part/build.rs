@@ -156,7 +156,7 @@ fn own_streams<D: Device>(
     staging: &Staging,
 ) -> Result<OwnStreams<D>, DeviceError> {
     let mut streams = OwnStreams::new(device)?;
-    let is_moved = |group: &MessageSet| staging.batch(group.in_buffer()).is_moved();
+    let is_moved = |group: &MessageSet| staging.batch(group.in_buffer()).is_moved;
     if sets.groups.len() > 1 && staging.overlaps() && sets.groups.iter().any(is_moved) {
         streams.add_moves(device)?;
     }
@@ -210,7 +210,7 @@ impl<D: Device> BoundCopies<D> {
                 list.append(&mut own_cells);
             }
         }
-        let first_pack = messages.groups[0].pack.first().map_or(0, CopyList::bytes);
+        let first_pack = messages.groups[0].pack.first().map_or(0, |list| list.bytes);
         let largest = first_pack.max(bytes(&own_cells)).max(bytes(&messages.unpack)).max(direct_bytes);
         let words = match lent.is_empty() && borrowed.is_empty() {
             true => None,

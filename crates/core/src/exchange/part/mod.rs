@@ -193,7 +193,6 @@ pub(crate) struct Facts {
 }
 
 impl Course {
-    /// Chooses the course of an exchange that is started.
     pub(crate) fn choose(facts: &Facts) -> Course {
         let Facts { is_hosted, has_words, unpacks_in_finish, names_stream, is_watched, may_hold_back } =
             *facts;

@@ -10,7 +10,7 @@ use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
-use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::copy_list::{CopyList, lane};
 use crate::exchange::work::mark::{Mark, Marks, Unpacked};
 use crate::exchange::work::streams::{DeferredFrees, DeviceUser, LateCopies, OwnStreams};
 use crate::exchange::work::trace::PartTrace;
@@ -18,7 +18,6 @@ use crate::exchange::work::{HostWay as _, PartState};
 use crate::field::BoundField;
 use crate::transport::Transport;
 
-/// A part on a device of type `D`, which is asynchronous.
 pub(crate) struct StreamPart<D: Device> {
     pub(crate) device: D,
     pub(crate) streams: OwnStreams<D>,
@@ -85,24 +84,6 @@ pub(crate) struct Holds<D: Device> {
     pub(crate) deferred_frees: Option<DeferredFrees<D>>,
 }
 
-/// The work of a part in its own stream, or in `$stream`, as a [`Lane`]. A macro, so that it borrows only these fields.
-macro_rules! lane {
-    ($part:expr, $transport:expr) => {
-        lane!($part, $transport, $part.streams.now())
-    };
-    ($part:expr, $transport:expr, $stream:expr) => {
-        Lane {
-            device: &$part.device,
-            bases: &$part.bases,
-            stream: $stream,
-            trace: &$part.trace,
-            round: $part.round,
-            transport: $transport,
-        }
-    };
-}
-pub(super) use lane;
-
 impl<D: Device> Points<D> {
     /// For a part with these `fields`: access to them from the host waits for the end of the last exchange.
     pub(crate) fn new(
@@ -154,7 +135,6 @@ impl<D: Device> StreamPart<D> {
         }
     }
 
-    /// Begins the next exchange.
     pub(crate) fn begin(&mut self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {
         self.ways.messages.begin();
         self.ways.windows.begin();
@@ -193,14 +173,18 @@ impl<D: Device> StreamPart<D> {
         transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
-        // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange has
+        // them is in flight, so nothing else touches the fields; the send buffers are free since the last exchange has
         // completed. The event `before` orders the caller's work before this.
-        unsafe { self.ways.messages.pack(&lane!(self, transport), self.streams.moves())? };
+        unsafe {
+            self.ways
+                .messages
+                .pack(&lane!(self, self.streams.now(), transport), self.streams.moves.as_ref())?
+        };
         self.state = PartState::Packing { receiving: false };
         // Neighbours can begin while we copy our own cells.
         self.send(transport)?;
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        unsafe { self.ways.own_cells.run(&lane!(self, transport))? };
+        unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
         self.start_stream_messages(stream, transport)?;
         // Last, since the stream may wait for neighbours here.
         self.start_words(transport)
@@ -214,7 +198,7 @@ impl<D: Device> StreamPart<D> {
     ) -> Result<(), ExchangeError> {
         // First: what tells the host that all is done comes last.
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
-        unsafe { self.ways.own_cells.run(&lane!(self, transport))? };
+        unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
         self.start_stream_messages(stream, transport)?;
         self.start_words(transport)?;
         if self.course == Course::OwnStream {
@@ -229,7 +213,7 @@ impl<D: Device> StreamPart<D> {
         let by_host = self.course.awaits_words_on_host();
         let Some(words) = &mut self.ways.words else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
-        unsafe { words.start(&lane!(self, transport), by_host) }
+        unsafe { words.start(&lane!(self, self.streams.now(), transport), by_host) }
     }
 
     /// Puts the messages that streams exchange into the part's own stream, ordered after the work before `start` in the
@@ -246,7 +230,7 @@ impl<D: Device> StreamPart<D> {
         let Some(exchange) = &mut self.ways.stream_messages else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`. The messages of the last exchange are unpacked
         // before this.
-        unsafe { exchange.start(&lane!(self, transport)) }
+        unsafe { exchange.start(&lane!(self, self.streams.now(), transport)) }
     }
 
     /// Makes later work in the part's own stream wait for the unpacking of the last exchange, unless that comes before in
@@ -268,7 +252,7 @@ impl<D: Device> StreamPart<D> {
     ) -> Result<(), DeviceError> {
         // WAIT: unpacking behind a gate follows copies of the exchange's stream.
         self.wait_for_copies(stream)?;
-        let lane = lane!(self, transport, stream);
+        let lane = lane!(self, stream, transport);
         // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
         // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
         // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
@@ -296,7 +280,6 @@ impl<D: Device> StreamPart<D> {
         self.holds.deferred_frees.get_or_insert_with(|| DeferredFrees::new(&self.device));
     }
 
-    /// Opens the gate in the caller's stream, if there is one.
     pub(crate) fn open_gate(&mut self) {
         if let Some(open) = self.end.gate.take() {
             open();
@@ -309,7 +292,6 @@ impl<D: Device> StreamPart<D> {
         self.device.stream_wait(on, &self.points.moved)
     }
 
-    /// Whether the last exchange is unpacked.
     pub(super) fn is_last_unpacked(&self) -> Result<bool, DeviceError> {
         match &self.points.begun {
             _ if !self.ways.messages.are_received() => Ok(true),
@@ -349,10 +331,10 @@ impl<D: Device> StreamPart<D> {
         if !receiving || !self.ways.messages.is_packed(&self.device)? {
             return Ok(());
         }
-        // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from
+        // SAFETY: packing is done. Nothing writes the buffer before the next start, or the cells that are sent from
         // fields while these are in flight.
         unsafe { self.ways.messages.send_group(transport)? };
-        self.ways.windows.open(&lane!(self, transport))?;
+        self.ways.windows.open(&lane!(self, self.streams.now(), transport))?;
         self.ways.messages.trace_receives();
         self.state = PartState::Travelling;
         Ok(())

@@ -5,11 +5,11 @@
 //! sent and unpacked chunk by chunk.
 
 use super::Course;
-use super::stream::{StreamPart, lane};
+use super::stream::StreamPart;
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
-use crate::exchange::work::copy_list::Lane;
+use crate::exchange::work::copy_list::lane;
 use crate::exchange::work::{HostWay as _, Part, PartState, each_once};
 use crate::field::{LastWrite as _, Storage};
 use crate::transport::Transport;
@@ -76,7 +76,7 @@ impl<D: Device> Part for StreamPart<D> {
         if !travelling && !matches!(self.state, PartState::Packing { .. }) {
             return Ok(true);
         }
-        let (lane, finishing) = (lane!(self, transport), finishing || gated);
+        let (lane, finishing) = (lane!(self, self.streams.now(), transport), finishing || gated);
         let mut complete = self.ways.windows.advance(&lane, finishing)? && travelling;
         if let Some(words) = &mut self.ways.words {
             complete &= words.advance(&lane)?;
@@ -85,7 +85,7 @@ impl<D: Device> Part for StreamPart<D> {
             complete &= exchange.advance(&self.device, transport)?;
         }
         if travelling {
-            // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and if their
+            // SAFETY: nothing writes the buffers before the next start; the halo cells are in flight, and if their
             // memory is borrowed, it is borrowed exclusively.
             complete &= unsafe { self.ways.messages.advance(&lane, finishing)? };
         }
@@ -123,7 +123,7 @@ impl<D: Device> Part for StreamPart<D> {
             // WAIT: the caller's stream follows copies of the exchange's stream.
             self.wait_for_copies(on)?;
         }
-        let lane = lane!(self, transport, on);
+        let lane = lane!(self, on, transport);
         // What a network adapter has written is visible to work that is put into a stream after its arrival.
         // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange until here, and
         // afterwards the order in `on`, and access from the host, which waits, keep others away.
@@ -132,7 +132,7 @@ impl<D: Device> Part for StreamPart<D> {
             // SAFETY: as above.
             unsafe { exchange.finish(&lane)? };
         }
-        self.ways.windows.finish(&lane!(self, transport))?;
+        self.ways.windows.finish(&lane!(self, self.streams.now(), transport))?;
         self.device.record(&self.points.unpacked.events[self.round], on)?;
         self.points.finished_on = stream.as_ref().map(D::Stream::handle);
         if stream.is_none() {
@@ -246,7 +246,7 @@ impl<D: Device> Part for StreamPart<D> {
         let mut is_left = true;
         if let Some(words) = &mut self.ways.words {
             words.fail();
-            is_left = words.stop(&lane!(self, transport));
+            is_left = words.stop(&lane!(self, self.streams.now(), transport));
         }
         // On a lost device the thread cannot be attached; the channels are closed all the same.
         let _attached = self.device.attach();

@@ -26,12 +26,11 @@ use crate::transport::{Direction, Transport};
 pub(crate) struct CopyList<D: Device> {
     copies: D::Copies,
     purpose: Purpose,
-    bytes: usize,
+    pub(crate) bytes: usize,
     /// The copy that moves the messages between the buffers of device and host, if they are moved.
     host_copy: Option<HostCopy>,
 }
 
-/// The purpose of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Packing,
@@ -55,6 +54,21 @@ pub(crate) struct Lane<'p, D: Device> {
     pub(crate) transport: &'p dyn Transport,
 }
 
+/// The [`Lane`] of a part in one of its streams. A macro, so that it borrows only these fields.
+macro_rules! lane {
+    ($part:expr, $stream:expr, $transport:expr) => {
+        $crate::exchange::work::copy_list::Lane {
+            device: &$part.device,
+            bases: &$part.bases,
+            stream: $stream,
+            trace: &$part.trace,
+            round: $part.round,
+            transport: $transport,
+        }
+    };
+}
+pub(crate) use lane;
+
 impl Purpose {
     /// Whether the copies go from fields to a message.
     fn packs(self) -> bool {
@@ -72,10 +86,6 @@ impl<D: Device> CopyList<D> {
         let reader = if purpose.packs() { NextReader::Elsewhere } else { NextReader::Here };
         let bytes = bytes(&items);
         Ok(CopyList { copies: device.bind_copies(items, reader)?, purpose, bytes, host_copy })
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -132,14 +142,14 @@ impl<D: Device> CopyList<D> {
         moves.follow(device, stream)?;
         // SAFETY: the caller guarantees it; the copy comes after the packing.
         let run = || unsafe { copy.run(device, &moves.stream) };
-        trace.time(Phase::Packing, "move", copy.bytes(), device, &moves.stream, run)?;
+        trace.time(Phase::Packing, "move", copy.bytes, device, &moves.stream, run)?;
         Ok(&moves.stream)
     }
 
     /// Puts the copies into `stream`; `bases` as in a [`Lane`].
     ///
     /// # Safety
-    /// As for [`Device::run_copies`]. In addition, nobody else uses the messages in the buffers until the copies are
+    /// As for [`Device::run_copies`]. In addition, nothing else uses the messages in the buffers until the copies are
     /// done.
     pub(crate) unsafe fn put(
         &self,
@@ -192,7 +202,7 @@ pub(crate) struct Batch {
     /// Where they lie in the buffer.
     range: Range<usize>,
     /// Whether they are moved between the device's own memory and the buffer by a copy.
-    is_moved: bool,
+    pub(crate) is_moved: bool,
 }
 
 /// The buffers for all messages of a part, in both directions.
@@ -267,13 +277,6 @@ impl Staging {
     }
 }
 
-impl Batch {
-    /// Whether a copy moves it between the device's own memory and memory of the host.
-    pub(crate) fn is_moved(&self) -> bool {
-        self.is_moved
-    }
-}
-
 impl<D: Device> Buffers<D> {
     /// Allocates the memory for these batches.
     pub(crate) fn new(
@@ -327,7 +330,7 @@ impl<D: Device> MessageMemory<D> {
         let end = |of: fn(&Batch) -> bool| {
             batches.iter().filter(|batch| of(batch)).map(|batch| batch.range.end).max().unwrap_or(0)
         };
-        let (bytes, moved_bytes) = (end(|_| true), end(Batch::is_moved));
+        let (bytes, moved_bytes) = (end(|_| true), end(|batch| batch.is_moved));
         let wire = match memory {
             WireMemory::Device => WireBuffer::Allocated(device.allocate(bytes, MemoryKind::Device)?),
             WireMemory::Pinned => WireBuffer::Allocated(device.allocate(bytes, MemoryKind::Pinned)?),
@@ -352,14 +355,10 @@ impl<D: Device> WireBuffer<D> {
 }
 
 impl HostCopy {
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Puts the copy into `stream`.
     ///
     /// # Safety
-    /// Until the copy is done, its buffers live, and nobody else uses the range that it reads or the one that it
+    /// Until the copy is done, its buffers live, and nothing else uses the range that it reads or the one that it
     /// writes.
     pub(crate) unsafe fn run<D: Device>(&self, device: &D, stream: &D::Stream) -> Result<(), DeviceError> {
         // SAFETY: `host_copy` made it with both ends in the buffers; the caller guarantees the rest.

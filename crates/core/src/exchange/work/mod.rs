@@ -102,7 +102,7 @@ pub(crate) trait Part: Send {
 ///
 /// # Safety of the unsafe calls
 /// When `start` is called, the last exchange has ended, and the work before is done. From then until the exchange has ended,
-/// nobody but the part touches the halo cells, and nobody writes the cells that are sent. Each way fills halo cells of its
+/// nothing but the part touches the halo cells, and nothing writes the cells that are sent. Each way fills halo cells of its
 /// own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in `finish`.
 pub(crate) trait HostWay<D: Device>: Send {
     /// Begins an exchange. The last one has ended.

@@ -27,7 +27,8 @@ pub(crate) struct OwnStreams<D: Device> {
     immediate: Option<D::Stream>,
     /// Whether the current exchange is in the immediate stream.
     is_immediate: bool,
-    moves: Option<MoveStream<D>>,
+    /// `None` if batches are moved in the stream that packs them.
+    pub(crate) moves: Option<MoveStream<D>>,
 }
 
 /// The stream in which packed chunks are moved to memory of the host. In the stream that packs, the next chunk would be
@@ -45,7 +46,6 @@ pub(crate) struct MoveStream<D: Device> {
 const BYTES_OF_ONE_THREAD: usize = 2 << 20;
 
 impl<D: Device> OwnStreams<D> {
-    /// Creates the streams.
     pub(crate) fn new(device: &D) -> Result<OwnStreams<D>, DeviceError> {
         let queued = device.create_stream(Priority::High)?;
         let immediate = device.immediate_streams().map(|it| it.create_immediate_stream()).transpose()?;
@@ -76,7 +76,6 @@ impl<D: Device> OwnStreams<D> {
         self.immediate.as_ref().filter(|_| self.is_immediate).unwrap_or(&self.queued)
     }
 
-    /// Creates the stream for moves.
     pub(crate) fn add_moves(&mut self, device: &D) -> Result<(), DeviceError> {
         self.moves = Some(MoveStream {
             stream: device.create_stream(Priority::High)?,
@@ -86,15 +85,10 @@ impl<D: Device> OwnStreams<D> {
         Ok(())
     }
 
-    /// The stream for moves; `None` if batches are moved in the stream that packs them.
-    pub(crate) fn moves(&self) -> Option<&MoveStream<D>> {
-        self.moves.as_ref()
-    }
-
     /// Blocks until the work in all streams of the current exchange is done. The first error is returned.
     pub(crate) fn synchronize(&self, device: &D) -> Result<(), DeviceError> {
         let done = device.synchronize(self.now());
-        let moved = self.moves().map_or(Ok(()), |moves| device.synchronize(&moves.stream));
+        let moved = self.moves.as_ref().map_or(Ok(()), |moves| device.synchronize(&moves.stream));
         done.and(moved)
     }
 

@@ -9,7 +9,7 @@ use crate::exchange::cells::packed::{MessageSet, Neighbour};
 use crate::exchange::cells::side::{PieceCells, Side, fill};
 use crate::exchange::options::Way;
 use crate::exchange::ways::Binding;
-use crate::exchange::ways::offer::{PartWays, ReceiveWays, SendWays, kept_message, lent_blocks};
+use crate::exchange::ways::offer::{Offer, PartWays, PeerWays, kept_message, lent_blocks};
 use crate::exchange::ways::words::windows::StreamWindow;
 use crate::exchange::work::copy_list::{Purpose, bytes};
 use crate::field::{BoundField, End};
@@ -57,7 +57,7 @@ impl<D: Device> BoundWindows<D> {
         &mut self,
         binding: &Binding<'_, D>,
         to: Neighbour<'_>,
-        SendWays { ways, windows, .. }: &SendWays,
+        PeerWays { ways, windows, .. }: &PeerWays,
     ) -> Result<(), DeviceError> {
         let (&Binding { device, fields, trace, .. }, peer) = (binding, to.peer);
         let message = |way: Way| {
@@ -104,7 +104,7 @@ impl<D: Device> BoundWindows<D> {
         &mut self,
         binding: &Binding<'_, D>,
         from: Neighbour<'_>,
-        ReceiveWays { offer, ways, windows, .. }: &ReceiveWays,
+        (offer, PeerWays { ways, windows, .. }): &(Offer, PeerWays),
     ) -> Result<(), DeviceError> {
         let (&Binding { device, fields, trace, .. }, peer) = (binding, from.peer);
         let bind = |items| binding.list(Purpose::Unpacking, items);

@@ -136,7 +136,7 @@ fn shares(
 pub(crate) fn window_on(segment: &Segment, mapped: Vec<MappedField>) -> Option<Arc<Window>> {
     let (blocks, owners): (Vec<_>, Vec<_>) =
         mapped.into_iter().map(|MappedField { blocks, owner }| (blocks, owner)).unzip();
-    let imported = Imported::new(owners, segment.release_flag()?);
+    let imported = Imported { memory: owners, released: segment.release_flag()? };
     let blocks = blocks.into_iter().flatten().collect();
     let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
     let (memory, offset) = segment.direct();
@@ -222,8 +222,8 @@ impl PartFields {
     /// the neighbour has released it.
     pub(crate) fn owners_until_released(&self, segment: &Segment) -> Vec<Arc<dyn Any + Send + Sync>> {
         match segment.release_flag() {
-            Some(flag) if !self.device.info().runs_on_host() => {
-                vec![Arc::new(Exported::new(self.owners(), flag)) as _]
+            Some(released) if !self.device.info().runs_on_host() => {
+                vec![Arc::new(Exported { memory: self.owners(), released }) as _]
             }
             // Memory of the host stays valid as long as one of the processes has mapped it.
             _ => self.owners(),
@@ -242,19 +242,8 @@ type Owners = Vec<Arc<dyn Any + Send + Sync>>;
 
 /// Memory of another process, mapped by the reader. Dropping it releases the memory.
 pub(crate) struct Imported {
-    memory: Owners,
-    released: ReleaseFlag,
-}
-
-impl Imported {
-    pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Imported {
-        Imported { memory, released }
-    }
-
-    /// Adds memory that is released together with the rest.
-    pub(crate) fn add(&mut self, memory: Arc<dyn Any + Send + Sync>) {
-        self.memory.push(memory);
-    }
+    pub(crate) memory: Owners,
+    pub(crate) released: ReleaseFlag,
 }
 
 impl Drop for Imported {
@@ -266,18 +255,12 @@ impl Drop for Imported {
 
 /// Memory that another process has mapped, kept by the owner. It outlives this value until the reader has released it.
 pub(crate) struct Exported {
-    memory: Owners,
-    released: ReleaseFlag,
+    pub(crate) memory: Owners,
+    pub(crate) released: ReleaseFlag,
 }
 
 /// Memory that its owner has dropped but the reader has not yet released.
 static UNRELEASED: Mutex<Vec<Exported>> = Mutex::new(Vec::new());
-
-impl Exported {
-    pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Exported {
-        Exported { memory, released }
-    }
-}
 
 impl Drop for Exported {
     fn drop(&mut self) {

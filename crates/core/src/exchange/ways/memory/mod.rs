@@ -183,7 +183,7 @@ const PACKED_IN_A_NANOSECOND: u64 = 4;
 impl<D: Device> Claim<D> {
     /// `pack` packs the message.
     pub(crate) fn new(pack: CopyList<D>, packed: D::Event) -> Claim<D> {
-        let packing = Duration::from_nanos(pack.bytes() as u64 / PACKED_IN_A_NANOSECOND);
+        let packing = Duration::from_nanos(pack.bytes as u64 / PACKED_IN_A_NANOSECOND);
         Claim { pack, packed, patience: LEAST_PATIENCE + packing, stage: ClaimStage::Before }
     }
 

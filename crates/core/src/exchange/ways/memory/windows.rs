@@ -75,7 +75,8 @@ impl<D: Device> Windows<D> {
         if self.borrowed.iter().any(|borrowed| borrowed.reading == Reading::Waiting) {
             return Ok(());
         }
-        self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(device))
+        let mut copying = self.borrowed.iter().filter(|it| matches!(it.reading, Reading::Copying(_)));
+        copying.try_for_each(|borrowed| device.host_wait(&borrowed.copied))
     }
 
     /// Does the copies that are left to `finish`.
@@ -137,11 +138,6 @@ impl<D: Device> BorrowedWindow<D> {
     pub(crate) fn begin(&mut self) {
         self.reading = Reading::Waiting;
         self.transfer.open();
-    }
-
-    /// Blocks until the copies are done, if they have begun.
-    fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
-        if matches!(self.reading, Reading::Copying(_)) { device.host_wait(&self.copied) } else { Ok(()) }
     }
 
     /// Copies from the window once it is open, unless that is left to `finish`, and returns the window once the copies

@@ -28,7 +28,6 @@ pub(crate) struct BoundMessages<D: Device> {
     buffers: Buffers<D>,
 }
 
-/// One message.
 struct BoundMessage<D: Device> {
     layout: MessageLayout,
     /// The copies that pack or unpack it, if it has a list of its own.
@@ -40,7 +39,6 @@ struct BoundMessage<D: Device> {
 /// The transport and the tags with which the channels of a part are opened.
 pub(crate) struct Channels<'t> {
     pub(crate) transport: &'t dyn Transport,
-    /// The tag of the part.
     pub(crate) tag: u32,
     /// The tag of the second chunk; later ones follow.
     pub(crate) chunk_tag: u32,
@@ -83,7 +81,6 @@ pub(crate) fn bind_messages<D: Device>(
 }
 
 impl<D: Device> BoundMessages<D> {
-    /// Whether there are messages from neighbours.
     pub(crate) fn are_received(&self) -> bool {
         !self.receives.is_empty()
     }
@@ -132,7 +129,6 @@ impl<D: Device> BoundMessages<D> {
 }
 
 impl<D: Device> Messages<D> {
-    /// Opens the channel of a message.
     fn open(
         &self,
         &Binding { device, trace, .. }: &Binding<'_, D>,
@@ -162,7 +158,6 @@ impl<D: Device> Messages<D> {
     }
 }
 
-/// Binds the messages of one part.
 struct MessageBinder<'b, D: Device> {
     binding: &'b Binding<'b, D>,
     buffers: &'b Buffers<D>,

@@ -8,7 +8,7 @@ pub(crate) mod bind;
 pub(crate) mod run;
 
 use super::PartFields;
-use super::offer::{Offer, PartWays, ReceiveWays, SendWays};
+use super::offer::{Offer, PartWays, PeerWays};
 use crate::device::{Device, DeviceError};
 use crate::exchange::cells::packed::{MessageLayout, MessageSet, Neighbour, PackedCells, cells_of, in_place};
 use crate::exchange::cells::side::{PackedShape, Side, cut};
@@ -46,7 +46,7 @@ impl MessageSets {
         ways: &PartWays,
         reached: bool,
     ) -> MessageSets {
-        let empty = MessageSet::new;
+        let empty = MessageSet::default;
         let mut sets = MessageSets {
             groups: vec![empty()],
             whole: empty(),
@@ -54,7 +54,7 @@ impl MessageSets {
             sent_by_streams: empty(),
             received_by_streams: empty(),
         };
-        for (&peer, SendWays { ways: chosen, .. }) in &ways.sends {
+        for (&peer, PeerWays { ways: chosen, .. }) in &ways.sends {
             let cells = || Neighbour { pattern, peer }.sources();
             let order = |position: usize| fields[position].1.memory_order();
             let by = |way: Way| move |position: usize| (chosen[position] == way).then(|| order(position));
@@ -68,7 +68,7 @@ impl MessageSets {
             first.add_piece_by_piece(peer, fields, by(Way::PieceByPiece), cells(), reached);
             sets.sent_by_streams.add(peer, None, cells_of(fields, by(Way::StreamMessage), cells()), fields);
         }
-        for (&peer, ReceiveWays { offer, ways: chosen, .. }) in &ways.receives {
+        for (&peer, (offer, PeerWays { ways: chosen, .. })) in &ways.receives {
             let cells = || Neighbour { pattern, peer }.targets();
             let order = |position: usize| offer.fields[position].order;
             let by = |way: Way| move |position: usize| (chosen[position] == way).then(|| order(position));
@@ -84,7 +84,6 @@ impl MessageSets {
         sets
     }
 
-    /// The traffic of the messages.
     pub(crate) fn traffic(&self) -> Traffic {
         let in_fields = |message: &MessageLayout| message.in_fields().map(|(_, bytes)| bytes).sum::<usize>();
         let by_streams = &self.sent_by_streams.messages;
@@ -93,7 +92,7 @@ impl MessageSets {
             steps: 1,
             messages: sent().map(|message| message.stretches.len()).sum(),
             message_bytes: sent().map(MessageLayout::bytes).sum(),
-            chunked_bytes: sent().filter(|message| message.is_chunk()).map(MessageLayout::bytes).sum(),
+            chunked_bytes: sent().filter(|message| message.chunk.is_some()).map(MessageLayout::bytes).sum(),
             stream_message_bytes: by_streams.iter().map(MessageLayout::bytes).sum(),
             sent_in_place_bytes: sent().map(in_fields).sum(),
             received_in_place_bytes: self.whole.messages.iter().map(in_fields).sum(),
@@ -138,7 +137,7 @@ impl PartFields {
         }
         let order = |position: usize| (ways[position] == Way::Message).then(|| offer.fields[position].order);
         let cells = cells_of(&self.fields, order, from.targets());
-        let mut whole = MessageSet::new();
+        let mut whole = MessageSet::default();
         whole.add(from.peer, None, cells.clone(), &self.fields);
         if whole.bytes <= chunk {
             return 0;
@@ -282,8 +281,8 @@ impl<D: Device> SentMessage<D> {
     /// Packs and sends it, if it has a list of its own.
     ///
     /// # Safety
-    /// The device is synchronous. Nobody writes the fields until the message is packed; until it is complete, nobody
-    /// writes the cells that it is sent from, and nobody else uses its buffer.
+    /// The device is synchronous. Nothing writes the fields until the message is packed; until it is complete, nothing
+    /// writes the cells that it is sent from, and nothing else uses its buffer.
     pub(crate) unsafe fn pack_and_send(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let Some(pack) = &self.pack {
             // SAFETY: the caller guarantees it.
@@ -297,7 +296,7 @@ impl<D: Device> SentMessage<D> {
     /// Sends it, unless it is sent already.
     ///
     /// # Safety
-    /// It is packed. Until it is complete, nobody writes its buffer or the cells of fields that it is sent from.
+    /// It is packed. Until it is complete, nothing writes its buffer or the cells of fields that it is sent from.
     pub(crate) unsafe fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         self.message.transfer.begin();
         // SAFETY: the caller guarantees it.
@@ -316,7 +315,7 @@ impl<D: Device> ReceivedMessage<D> {
     /// Returns whether it has arrived. If so, unpacks it, unless only `finish` may do that and `finishing` is not set.
     ///
     /// # Safety
-    /// Nobody else uses the halo cells that it fills.
+    /// Nothing else uses the halo cells that it fills.
     pub(crate) unsafe fn advance(
         &mut self,
         lane: &Lane<'_, D>,
@@ -348,7 +347,7 @@ impl<D: Device> ReceivedMessage<D> {
     /// Unpacks it in the stream of `lane`, if it has a list of its own and is not unpacked yet.
     ///
     /// # Safety
-    /// It has arrived when the device runs this. Nobody else uses the halo cells that it fills.
+    /// It has arrived when the device runs this. Nothing else uses the halo cells that it fills.
     pub(crate) unsafe fn unpack_in_stream(&mut self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         if let Some(unpack) = self.unpack.as_ref().filter(|_| self.message.state != MessageState::Unpacked) {
             // SAFETY: as for `unpack`.

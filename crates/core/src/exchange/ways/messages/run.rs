@@ -57,11 +57,11 @@ impl<D: Device> Messages<D> {
     /// Posts all receives.
     ///
     /// # Safety
-    /// The messages of the last exchange are unpacked. Nobody uses the halo cells that messages are received into until
+    /// The messages of the last exchange are unpacked. Nothing uses the halo cells that messages are received into until
     /// these have arrived.
     pub(crate) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         for received in &mut self.receives {
-            // SAFETY: the caller guarantees it; nobody touches a buffer before its message has arrived.
+            // SAFETY: the caller guarantees it; nothing touches a buffer before its message has arrived.
             unsafe { received.message.post(transport)? };
         }
         Ok(())
@@ -71,7 +71,7 @@ impl<D: Device> Messages<D> {
     /// memory of the host are moved there.
     ///
     /// # Safety
-    /// Nobody writes the fields until the messages are packed, nor the cells that messages are sent from until these
+    /// Nothing writes the fields until the messages are packed, nor the cells that messages are sent from until these
     /// are complete. The messages of the last exchange are complete.
     pub(crate) unsafe fn pack(
         &mut self,
@@ -104,7 +104,7 @@ impl<D: Device> Messages<D> {
     /// Sends the next group.
     ///
     /// # Safety
-    /// It is packed. Until its messages are complete, nobody writes their buffer or the cells that they are sent from.
+    /// It is packed. Until its messages are complete, nothing writes their buffer or the cells that they are sent from.
     pub(crate) unsafe fn send_group(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         if let Some(group) = self.groups.get(self.groups_sent) {
             for sent in &mut self.sends[group.messages.clone()] {
@@ -122,7 +122,6 @@ impl<D: Device> Messages<D> {
         !packs && self.sends.is_empty() && self.receives.is_empty()
     }
 
-    /// Whether any message is received.
     pub(crate) fn are_received(&self) -> bool {
         !self.receives.is_empty()
     }
@@ -132,7 +131,6 @@ impl<D: Device> Messages<D> {
         self.receives.iter_mut().for_each(|received| received.message.transfer.begin());
     }
 
-    /// Whether all groups were sent in this exchange.
     pub(crate) fn are_sent(&self) -> bool {
         self.groups_sent == self.groups.len()
     }
@@ -152,7 +150,7 @@ impl<D: Device> Messages<D> {
     /// Unpacks all messages that have no lists of their own.
     ///
     /// # Safety
-    /// The messages have arrived when the device runs this. Nobody else uses the halo cells that they fill.
+    /// The messages have arrived when the device runs this. Nothing else uses the halo cells that they fill.
     pub(crate) unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the buffers are ours until the next receives, which wait for this; the caller guarantees the rest.
         unsafe { self.unpack.run(lane) }

@@ -13,18 +13,17 @@ pub(crate) mod join;
 pub(crate) mod run;
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::device::{Device, DeviceError, DeviceId, MemoryRange, Pointer, StreamMessage, StreamMessages};
+use crate::device::{Device, DeviceId, MemoryRange, Pointer, StreamMessages};
 use crate::exchange::options::ExchangeError;
 use crate::transport::{Channel, Direction, Transport, TransportError};
 
 /// A group that this rank has joined with a device of type `D`.
 pub(crate) struct SharedGroup<D: Device> {
-    messages: Box<dyn StreamMessages<D::Stream>>,
+    pub(crate) messages: Box<dyn StreamMessages<D::Stream>>,
     /// Set before the group is aborted, and so before the streams that wait in it go on.
     is_aborted: AtomicBool,
 }
@@ -40,25 +39,6 @@ pub(crate) trait AnyGroup: Send + Sync {
 impl<D: Device> SharedGroup<D> {
     pub(crate) fn new(messages: Box<dyn StreamMessages<D::Stream>>) -> SharedGroup<D> {
         SharedGroup { messages, is_aborted: AtomicBool::new(false) }
-    }
-
-    /// As [`StreamMessages::exchange`].
-    ///
-    /// # Safety
-    /// As for [`StreamMessages::exchange`].
-    pub(crate) unsafe fn exchange(
-        &self,
-        sends: &[StreamMessage],
-        receives: &[StreamMessage],
-        stream: &D::Stream,
-    ) -> Result<(), DeviceError> {
-        // SAFETY: the caller guarantees it.
-        unsafe { self.messages.exchange(sends, receives, stream) }
-    }
-
-    /// Returns the first error of all exchanges of the group. Does not block.
-    pub(crate) fn check(&self) -> Result<(), DeviceError> {
-        self.messages.check()
     }
 }
 
@@ -77,31 +57,18 @@ impl<D: Device> AnyGroup for SharedGroup<D> {
     }
 }
 
-impl<D: Device> fmt::Debug for SharedGroup<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SharedGroup { messages, is_aborted } = self;
-        f.debug_struct("SharedGroup").field("messages", messages).field("is_aborted", is_aborted).finish()
-    }
-}
-
 /// The neighbours of a part.
 #[derive(Default)]
 pub(crate) struct Watch {
-    neighbours: Vec<Neighbour>,
+    peers: Vec<usize>,
+    /// Two for each neighbour: to tell it, and to hear from it.
+    channels: Vec<Channel>,
     /// Whether the channels to receive are posted.
     is_posted: bool,
     /// The first neighbour that was found to have left in this exchange, and when.
     left: Option<(TransportError, Instant)>,
-    /// Two bytes for each neighbour, which nobody reads. Atomics, since the transport writes them without a borrow.
+    /// A byte for each channel, which is never read. Atomics, since the transport writes them without a borrow.
     memory: Arc<[AtomicU8]>,
-}
-
-struct Neighbour {
-    peer: usize,
-    /// To tell it.
-    to: Channel,
-    /// To hear from it.
-    from: Channel,
 }
 
 /// How long a rank waits for messages that a neighbour may have sent before it left.
@@ -116,50 +83,30 @@ impl Watch {
         peers: &[usize],
         tag: u32,
     ) -> Result<Watch, TransportError> {
-        let memory: Arc<[AtomicU8]> = (0..2 * peers.len()).map(|_| AtomicU8::new(0)).collect();
-        let mut watch =
-            Watch { neighbours: Vec::with_capacity(peers.len()), is_posted: false, left: None, memory };
-        let open = |direction, peer, at: usize| {
-            let pointer = Pointer::new(watch.memory[at].as_ptr());
-            let range = MemoryRange { device, pointer, bytes: 1 };
+        let memory = (0..2 * peers.len()).map(|_| AtomicU8::new(0)).collect();
+        let mut watch = Watch { peers: peers.to_vec(), memory, ..Watch::default() };
+        for at in 0..2 * peers.len() {
+            let direction = if at % 2 == 0 { Direction::Send } else { Direction::Receive };
+            let range = MemoryRange { device, pointer: Pointer::new(watch.memory[at].as_ptr()), bytes: 1 };
             // SAFETY: the memory is kept by the watch, which closes the channel before it drops it, and handed over to
             // the transport then.
-            unsafe { transport.open(direction, peer, tag, range) }
-        };
-        let mut opened = Vec::with_capacity(peers.len());
-        let mut failed = None;
-        for (number, &peer) in peers.iter().enumerate() {
-            let to = open(Direction::Send, peer, 2 * number);
-            let from = open(Direction::Receive, peer, 2 * number + 1);
-            match (to, from) {
-                (Ok(to), Ok(from)) => opened.push(Neighbour { peer, to, from }),
-                (to, from) => {
-                    for channel in [&to, &from].into_iter().flatten() {
-                        // SAFETY: the channel is ours, and was not used.
-                        unsafe { transport.close(*channel, Arc::new(Arc::clone(&watch.memory)) as _) };
-                    }
-                    failed = to.err().or(from.err());
-                    break;
+            match unsafe { transport.open(direction, peers[at / 2], tag, range) } {
+                Ok(channel) => watch.channels.push(channel),
+                Err(error) => {
+                    watch.close(transport, false);
+                    return Err(error);
                 }
             }
         }
-        watch.neighbours = opened;
-        match failed {
-            None => Ok(watch),
-            Some(error) => {
-                watch.close(transport, false);
-                Err(error)
-            }
-        }
+        Ok(watch)
     }
 
-    /// Begins an exchange.
     pub(crate) fn begin(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         self.left = None;
         if !std::mem::replace(&mut self.is_posted, true) {
-            for neighbour in &self.neighbours {
-                // SAFETY: nobody uses the byte.
-                match unsafe { transport.post(neighbour.from) } {
+            for (_, from) in self.from() {
+                // SAFETY: the byte is used by nothing else.
+                match unsafe { transport.post(from) } {
                     // Found again by `check`, which waits a short time: it may have sent its last messages.
                     Err(TransportError::PeerGaveUp { .. } | TransportError::PeerEnded { .. }) => {}
                     posted => posted?,
@@ -167,6 +114,11 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// Each neighbour with the channel to hear from it.
+    fn from(&self) -> impl Iterator<Item = (usize, Channel)> {
+        self.peers.iter().copied().zip(self.channels.iter().copied().skip(1).step_by(2))
     }
 
     /// An error if a neighbour has left, and its last messages have had the time to arrive. Called repeatedly while
@@ -186,10 +138,10 @@ impl Watch {
         &self,
         transport: &dyn Transport,
     ) -> Result<Option<TransportError>, TransportError> {
-        for neighbour in &self.neighbours {
-            match transport.test(neighbour.from) {
+        for (peer, from) in self.from() {
+            match transport.test(from) {
                 Ok(false) => {}
-                Ok(true) => return Ok(Some(TransportError::PeerGaveUp { peer: neighbour.peer })),
+                Ok(true) => return Ok(Some(TransportError::PeerGaveUp { peer })),
                 Err(error @ (TransportError::PeerGaveUp { .. } | TransportError::PeerEnded { .. })) => {
                     return Ok(Some(error));
                 }
@@ -202,16 +154,14 @@ impl Watch {
     /// Closes all channels. If this rank's exchange `has_failed`, tells the neighbours before. Does not block.
     pub(crate) fn close(&mut self, transport: &dyn Transport, has_failed: bool) {
         let memory: Arc<dyn Any + Send + Sync> = Arc::new(Arc::clone(&self.memory));
-        for Neighbour { to, from, .. } in self.neighbours.drain(..) {
-            if has_failed {
+        for (number, channel) in self.channels.drain(..).enumerate() {
+            if has_failed && number % 2 == 0 {
                 // A neighbour that hears nothing ends at its time limit.
-                // SAFETY: nobody writes the byte.
-                let _ = unsafe { transport.post(to) };
+                // SAFETY: the byte is never written.
+                let _ = unsafe { transport.post(channel) };
             }
-            for channel in [to, from] {
-                // SAFETY: the channel is ours, and `memory` owns its byte.
-                unsafe { transport.close(channel, Arc::clone(&memory)) };
-            }
+            // SAFETY: the channel is ours, and `memory` owns its byte.
+            unsafe { transport.close(channel, Arc::clone(&memory)) };
         }
     }
 }

@@ -118,13 +118,11 @@ pub(crate) fn bind_stream_messages<D: Device>(
 }
 
 impl<D: Device> StreamExchange<D> {
-    /// Binds the unpacking.
     pub(crate) fn bind_unpacking(mut self, device: &D, items: Vec<CopyItem>) -> Result<Self, DeviceError> {
         self.unpack = Some(CopyList::bind(device, Purpose::Unpacking, items, None)?);
         Ok(self)
     }
 
-    /// Opens the channels by which neighbours watch each other.
     pub(crate) fn open(&mut self, device: &D, transport: &dyn Transport) -> Result<(), TransportError> {
         let messages = self.sends.iter().chain(&self.receives);
         let mut peers: Vec<usize> = messages.map(|message| message.peer).collect();
@@ -137,7 +135,7 @@ impl<D: Device> StreamExchange<D> {
     /// Puts an exchange into the stream of `lane`. Waits for no rank.
     ///
     /// # Safety
-    /// Until the exchange is over, nobody writes the fields, nor uses the halo cells that are filled.
+    /// Until the exchange is over, nothing writes the fields, nor uses the halo cells that are filled.
     pub(crate) unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.stage = Stage::Begun;
         self.transfers.iter_mut().for_each(TransferTrace::open);
@@ -150,8 +148,8 @@ impl<D: Device> StreamExchange<D> {
         self.transfers.iter_mut().for_each(TransferTrace::begin);
         self.stage = Stage::Partly;
         // SAFETY: the buffers hold all messages apart. They live until the part is dropped, which has waited for the
-        // stream, or aborted the group and then waited. Nobody else uses them.
-        let put = unsafe { self.group.exchange(&self.sends, &self.receives, lane.stream) };
+        // stream, or aborted the group and then waited. Nothing else uses them.
+        let put = unsafe { self.group.messages.exchange(&self.sends, &self.receives, lane.stream) };
         put.map_err(|error| self.reason(error, lane.transport))?;
         if !self.only_in_finish {
             // SAFETY: as above; the messages have arrived when the stream gets there.
@@ -165,7 +163,7 @@ impl<D: Device> StreamExchange<D> {
     /// Unpacks in the stream of `lane`, unless `start` has put that into the part's own stream.
     ///
     /// # Safety
-    /// The messages have arrived when the stream of `lane` gets there. Nobody else uses the halo cells that they fill. The
+    /// The messages have arrived when the stream of `lane` gets there. Nothing else uses the halo cells that they fill. The
     /// next exchange comes after this.
     pub(crate) unsafe fn finish(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the caller guarantees it.
@@ -194,7 +192,7 @@ impl<D: Device> StreamExchange<D> {
         }
         if self.last_check.elapsed() >= CHECK_INTERVAL {
             self.last_check = Instant::now();
-            self.group.check().map_err(|error| self.reason(error, transport))?;
+            self.group.messages.check().map_err(|error| self.reason(error, transport))?;
             if self.packed.is_reached(device)? {
                 self.watch.check(transport)?;
             }
@@ -225,7 +223,6 @@ impl<D: Device> StreamExchange<D> {
         from.chain(to).filter(move |_| put)
     }
 
-    /// Ends the spans in the time line as failed.
     pub(crate) fn fail(&mut self) {
         self.transfers.iter_mut().for_each(TransferTrace::fail);
     }

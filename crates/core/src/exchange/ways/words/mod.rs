@@ -76,7 +76,7 @@ impl PartFields {
             _ => Some(None),
         });
         let handles = handles.collect::<Option<Vec<_>>>()?;
-        let owner = Arc::new(Exported::new(self.owners(), segment.release_flag()?));
+        let owner = Arc::new(Exported { memory: self.owners(), released: segment.release_flag()? });
         let (memory, offset) = segment.direct();
         let lent = LentFields { _owners: vec![owner as _], ..LentFields::default() };
         let window = Window::between_processes(memory, offset, lent)?;
@@ -90,16 +90,16 @@ impl PartFields {
         handles: &[Option<FieldHandle>],
         segment: &Segment,
     ) -> Result<Option<Arc<Window>>, TransportError> {
-        let Some(flag) = segment.release_flag() else { return Ok(None) };
+        let Some(released) = segment.release_flag() else { return Ok(None) };
         // If one cannot be mapped, this tells the neighbour that nothing is.
-        let mut imported = Imported::new(Vec::new(), flag);
+        let mut imported = Imported { memory: Vec::new(), released };
         let mut blocks = Vec::new();
         for (position, handle) in handles.iter().enumerate().take(self.fields.len()) {
             let Some(handle) = handle else { continue };
             let mapped = self.map_field(from, position, handle)?;
             let Some(MappedField { blocks: of_field, owner }) = mapped else { return Ok(None) };
             blocks.extend(of_field);
-            imported.add(owner);
+            imported.memory.push(owner);
         }
         let (memory, offset) = segment.direct();
         let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };

@@ -188,7 +188,7 @@ impl<D: Device> StreamWindows<D> {
     /// in that stream.
     ///
     /// # Safety
-    /// Until the exchange is over, nobody writes the lent cells, and nobody else uses the halo cells that are filled.
+    /// Until the exchange is over, nothing writes the lent cells, and nothing else uses the halo cells that are filled.
     pub(crate) unsafe fn start(
         &mut self,
         lane: &Lane<'_, D>,
@@ -321,7 +321,6 @@ impl<D: Device> StreamWindows<D> {
         closed.chain(unread.map(move |lent| texts(lent, on_lent)))
     }
 
-    /// Ends the spans in the time line as failed.
     pub(crate) fn fail(&mut self) {
         self.each().for_each(|window| window.transfer.fail());
     }
