@@ -168,28 +168,6 @@ macro_rules! field_set {
     };
 }
 
-// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight, and for other
-// handles, whose makers promise not to use them meanwhile (`AnyField::share`).
-unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
-    fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), || self.as_ref());
-    }
-}
-
-// SAFETY: as for `Field`.
-unsafe impl<D: Device> FieldSet for AnyField<D> {
-    fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), || self.as_ref());
-    }
-}
-
-// SAFETY: the field borrows its slices exclusively.
-unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
-    fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), || self.as_ref());
-    }
-}
-
 // SAFETY: the fields are owned by value.
 unsafe impl<F: FieldSet, const N: usize> FieldSet for [F; N] {
     fn bind(&self, binder: &mut Binder) {
@@ -305,6 +283,15 @@ mod sealed {
 
 macro_rules! one_field {
     ($([$($generics:tt)*] $field:ty),*) => {$(
+        // SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight, and for
+        // other handles, whose makers promise not to use them meanwhile (`AnyField::share`). A borrowed field borrows its
+        // slices exclusively.
+        unsafe impl<$($generics)*> FieldSet for $field {
+            fn bind(&self, binder: &mut Binder) {
+                binder.add(self.device(), self.identity(), || self.as_ref());
+            }
+        }
+
         impl<$($generics)*> sealed::Sealed for $field {}
         #[allow(private_interfaces, reason = "sealed")]
         impl<$($generics)*> OneField for $field {

@@ -172,14 +172,11 @@ impl<D: Device> StreamPart<D> {
         stream: Option<&D::Stream>,
         transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
+        let (lane, moves) = (lane!(self, self.streams.now(), transport), self.streams.moves.as_ref());
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
         // them is in flight, so nothing else touches the fields; the send buffers are free since the last exchange has
         // completed. The event `before` orders the caller's work before this.
-        unsafe {
-            self.ways
-                .messages
-                .pack(&lane!(self, self.streams.now(), transport), self.streams.moves.as_ref())?
-        };
+        unsafe { self.ways.messages.pack(&lane, moves)? };
         self.state = PartState::Packing { receiving: false };
         // Neighbours can begin while we copy our own cells.
         self.send(transport)?;

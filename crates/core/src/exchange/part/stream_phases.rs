@@ -8,6 +8,7 @@ use super::Course;
 use super::stream::StreamPart;
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
+use crate::exchange::ways::messages::run::RemoteWrites;
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::work::copy_list::lane;
 use crate::exchange::work::{HostWay as _, Part, PartState, each_once};
@@ -174,7 +175,7 @@ impl<D: Device> Part for StreamPart<D> {
             return Ok(());
         }
         self.trace.prepare_row(&self.device, &on);
-        if self.device.gates().is_none() || !self.end.remote_writes.allow_gates() {
+        if self.device.gates().is_none() || self.end.remote_writes == RemoteWrites::Unordered {
             return Ok(());
         }
         self.defer_frees();

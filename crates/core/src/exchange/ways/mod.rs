@@ -43,34 +43,25 @@ pub(crate) struct PartFields {
 /// The operations of a device that binding needs, independent of the device's type.
 pub(crate) trait PartDevice: Debug + Send + Sync {
     fn info(&self) -> &DeviceInfo;
-
     /// Whether its streams write and await words.
     fn has_words(&self) -> bool;
-
     /// Whether other processes of the node reach its memory.
     fn exports_memory(&self) -> bool;
-
     /// Whether its streams may send and receive messages.
     fn has_stream_messages(&self) -> bool;
-
     /// As [`Device::reaches`](crate::device::Device::reaches).
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError>;
-
     /// As [`Device::allocate`](crate::device::Device::allocate), memory of the device.
     fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError>;
-
     /// As [`MemoryExport::import`](crate::device::MemoryExport::import).
     ///
     /// # Safety
     /// As there.
     unsafe fn import(&self, token: &[u8]) -> Result<DeviceMemory, DeviceError>;
-
     /// A word for streams of this device, and of others of its backend in this process; `None` if it has none.
     fn stream_word(&self) -> Result<Option<StreamWord>, DeviceError>;
-
     /// A word for streams of this device at the start of shared memory of at least [`WORD_BYTES`] bytes.
     fn shared_stream_word(&self, memory: SharedMemory) -> Result<StreamWord, DeviceError>;
-
     /// As [`StreamMessaging::offer_stream_messages`](crate::device::StreamMessaging::offer_stream_messages).
     fn offer_stream_messages(&self) -> Result<StreamMessagesOffer, DeviceError>;
     /// As [`StreamMessaging::stream_messages_token`](crate::device::StreamMessaging::stream_messages_token).

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::run::{Group, Messages};
@@ -66,9 +67,17 @@ pub(crate) fn bind_messages<D: Device>(
     let binder = MessageBinder { binding, buffers: &buffers, one_by_one };
 
     let (mut sends, first_copies) = binder.bind(&sets.groups[0], &sent[0], Direction::Send)?;
-    let mut groups = vec![binder.first_group(sends.len(), &sent[0], first_copies, packed, marks.mark()?)?];
+    let mut lists = Vec::from(packed);
+    if lists[1].is_empty() {
+        // Without shared memory the two lists are the same: one is enough.
+        lists.truncate(1);
+    }
+    lists.iter_mut().for_each(|list| list.extend(first_copies.iter().cloned()));
+    let mut groups = vec![binder.group(0..sends.len(), &sent[0], lists, marks.mark()?)?];
     for (set, batch) in sets.groups.iter().zip(&sent).skip(1) {
-        groups.push(binder.later_group(sends.len(), set, batch, marks.mark()?)?);
+        let (mark, messages) = (marks.mark()?, sends.len()..sends.len() + set.messages.len());
+        let items = set.copies(binding.fields, buffers.on_device(Direction::Send, batch), Direction::Send)?;
+        groups.push(binder.group(messages, batch, vec![items], mark)?);
         sends.extend(set.messages.iter().map(|layout| BoundMessage {
             layout: layout.clone(),
             copies: None,
@@ -218,41 +227,18 @@ impl<D: Device> MessageBinder<'_, D> {
         Ok((bound, all))
     }
 
-    /// Returns the group of the first `count` messages, which are `batch`. `packed` are the copies to the two
-    /// messages in shared memory.
-    fn first_group(
+    /// Returns the group of these `messages`, which are `batch` and are packed by any one of the `lists`.
+    fn group(
         &self,
-        count: usize,
+        messages: Range<usize>,
         batch: &Batch,
-        copies: Vec<CopyItem>,
-        packed: [Vec<CopyItem>; 2],
-        mark: Mark<D>,
+        lists: Vec<Vec<CopyItem>>,
+        packed: Mark<D>,
     ) -> Result<Group<D>, DeviceError> {
         let host_copy = self.buffers.host_copy(Direction::Send, batch);
-        let mut pack = Vec::with_capacity(2);
-        for items in packed {
-            // Without shared memory the two lists are the same: one is enough.
-            if pack.is_empty() || !items.is_empty() {
-                let items = items.into_iter().chain(copies.iter().cloned()).collect();
-                pack.push(CopyList::bind(self.binding.device, Purpose::Packing, items, host_copy)?);
-            }
-        }
-        Ok(Group { pack, packed: mark, messages: 0..count })
-    }
-
-    /// Returns the group of the chunks in `set`, whose messages are those from `begin` on.
-    fn later_group(
-        &self,
-        begin: usize,
-        set: &MessageSet,
-        batch: &Batch,
-        mark: Mark<D>,
-    ) -> Result<Group<D>, DeviceError> {
-        let buffer = self.buffers.on_device(Direction::Send, batch);
-        let items = set.copies(self.binding.fields, buffer, Direction::Send)?;
-        let host_copy = self.buffers.host_copy(Direction::Send, batch);
-        let pack = vec![CopyList::bind(self.binding.device, Purpose::Packing, items, host_copy)?];
-        Ok(Group { pack, packed: mark, messages: begin..begin + set.messages.len() })
+        let bind = |items| CopyList::bind(self.binding.device, Purpose::Packing, items, host_copy);
+        let pack = lists.into_iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Group { pack, packed, messages })
     }
 
     /// Returns the received chunks, each with the copies that unpack it.

@@ -270,11 +270,6 @@ impl Message {
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.state, MessageState::Waiting | MessageState::UnderWay)
     }
-
-    /// Whether the transport may be using memory of fields for it.
-    pub(crate) fn is_in_field(&self) -> bool {
-        self.in_field && self.state == MessageState::UnderWay
-    }
 }
 
 impl<D: Device> SentMessage<D> {

@@ -15,7 +15,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Message, ReceivedMessage, SentMessage};
+use super::{Message, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
 use crate::exchange::work::HostWay;
@@ -61,7 +61,7 @@ impl<D: Device> Messages<D> {
     /// these have arrived.
     pub(crate) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         for received in &mut self.receives {
-            // SAFETY: the caller guarantees it; nothing touches a buffer before its message has arrived.
+            // SAFETY: the caller guarantees it; no copy touches a buffer before its message has arrived.
             unsafe { received.message.post(transport)? };
         }
         Ok(())
@@ -202,6 +202,9 @@ impl<D: Device> HostWay<D> for Messages<D> {
 
     /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
     /// messages are complete.
+    ///
+    /// # Safety
+    /// See the trait. The first group was sent.
     unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
         while let Some(group) = self.groups.get(self.groups_sent) {
             if !group.packed.is_reached(lane.device)? {
@@ -239,7 +242,8 @@ impl<D: Device> HostWay<D> for Messages<D> {
 
     /// Closes all channels. The transport keeps the memory that it may still be using.
     fn close(&mut self, transport: &dyn Transport) {
-        let fields = if self.each().any(|message| message.is_in_field()) {
+        let fields = if self.each().any(|message| message.in_field && message.state == MessageState::UnderWay)
+        {
             std::mem::take(&mut self.in_place)
         } else {
             Vec::new()
@@ -289,11 +293,6 @@ impl RemoteWrites {
             Err(DeviceError::Unsupported { .. }) => Ok(RemoteWrites::Unordered),
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether work that reads messages may be behind a gate.
-    pub(crate) fn allow_gates(self) -> bool {
-        self != RemoteWrites::Unordered
     }
 
     /// Makes all messages that have arrived visible to work behind a gate. To be called before it is opened.

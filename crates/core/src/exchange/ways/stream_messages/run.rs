@@ -135,7 +135,7 @@ impl<D: Device> StreamExchange<D> {
     /// Puts an exchange into the stream of `lane`. Waits for no rank.
     ///
     /// # Safety
-    /// Until the exchange is over, nothing writes the fields, nor uses the halo cells that are filled.
+    /// Until the exchange is over, no other work writes the fields or uses the halo cells that are filled.
     pub(crate) unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.stage = Stage::Begun;
         self.transfers.iter_mut().for_each(TransferTrace::open);
