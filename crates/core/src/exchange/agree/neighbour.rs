@@ -64,11 +64,9 @@ impl PartFields {
         match &answer.token {
             _ if matches!(answer.copied, AnsweredCopies::ToPublished) => {
                 let attached = self.attach_halos(to, halo_tag)?;
-                let windows = |(halos, word)| (Some(halos), Some(word));
-                Ok(attached.map(windows).map(|(halos, word)| PeerWindows {
-                    halos,
-                    word,
-                    ..Default::default()
+                Ok(attached.map(|(halos, word)| {
+                    let (halos, word) = (Some(halos), Some(word));
+                    PeerWindows { halos, word, ..Default::default() }
                 }))
             }
             None => Ok(Some(self.lend_published(to, answer, published))),

@@ -95,7 +95,8 @@ impl<D: Device> CopyList<D> {
     /// Puts the copies into the stream of `lane`, and records their span in the time line.
     ///
     /// # Safety
-    /// As for [`put`](CopyList::put).
+    /// As for [`Device::run_copies`]. In addition, nothing else uses the messages in the buffers until the copies are
+    /// done.
     pub(crate) unsafe fn run(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         let (phase, name) = match self.purpose {
             Purpose::Packing => (Phase::Packing, "pack"),
@@ -103,9 +104,19 @@ impl<D: Device> CopyList<D> {
             Purpose::OwnCells => (Phase::Unpacking, "copy own cells"),
             Purpose::Unpacking => (Phase::Unpacking, "unpack"),
         };
-        // SAFETY: the caller guarantees it.
-        let put = || unsafe { self.put(lane.device, lane.bases, lane.stream) };
-        lane.trace.time(phase, name, self.bytes, lane.device, lane.stream, put)
+        let Lane { device, bases, stream, trace, .. } = *lane;
+        let host_copy = |when_packing: bool| {
+            let copy = self.host_copy.filter(|_| self.purpose.packs() == when_packing);
+            // SAFETY: the caller guarantees it.
+            copy.map_or(Ok(()), |copy| unsafe { copy.run(device, stream) })
+        };
+        let put = || {
+            host_copy(false)?;
+            // SAFETY: the caller guarantees it.
+            unsafe { device.run_copies(&self.copies, bases, stream)? };
+            host_copy(true)
+        };
+        trace.time(phase, name, self.bytes, device, stream, put)
     }
 
     /// As [`run`](CopyList::run) for a list without copies between device and host; copies nothing if the word at `stop`
@@ -124,7 +135,7 @@ impl<D: Device> CopyList<D> {
     /// stream in which the work ends.
     ///
     /// # Safety
-    /// As for [`put`](CopyList::put).
+    /// As for [`run`](CopyList::run).
     pub(crate) unsafe fn pack<'p>(
         &self,
         lane: &Lane<'p, D>,
@@ -144,31 +155,6 @@ impl<D: Device> CopyList<D> {
         let run = || unsafe { copy.run(device, &moves.stream) };
         trace.time(Phase::Packing, "move", copy.bytes, device, &moves.stream, run)?;
         Ok(&moves.stream)
-    }
-
-    /// Puts the copies into `stream`; `bases` as in a [`Lane`].
-    ///
-    /// # Safety
-    /// As for [`Device::run_copies`]. In addition, nothing else uses the messages in the buffers until the copies are
-    /// done.
-    pub(crate) unsafe fn put(
-        &self,
-        device: &D,
-        bases: &[Pointer],
-        stream: &D::Stream,
-    ) -> Result<(), DeviceError> {
-        let is_packing = self.purpose.packs();
-        if let Some(host_copy) = self.host_copy.filter(|_| !is_packing) {
-            // SAFETY: the caller guarantees it.
-            unsafe { host_copy.run(device, stream)? };
-        }
-        // SAFETY: the caller guarantees it.
-        unsafe { device.run_copies(&self.copies, bases, stream)? };
-        if let Some(host_copy) = self.host_copy.filter(|_| is_packing) {
-            // SAFETY: the caller guarantees it.
-            unsafe { host_copy.run(device, stream)? };
-        }
-        Ok(())
     }
 }
 

@@ -104,7 +104,7 @@ impl Watch {
     pub(crate) fn begin(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         self.left = None;
         if !std::mem::replace(&mut self.is_posted, true) {
-            for (_, from) in self.from() {
+            for (_, from) in self.incoming() {
                 // SAFETY: the byte is used by nothing else.
                 match unsafe { transport.post(from) } {
                     // Found again by `check`, which waits a short time: it may have sent its last messages.
@@ -117,7 +117,7 @@ impl Watch {
     }
 
     /// Each neighbour with the channel to hear from it.
-    fn from(&self) -> impl Iterator<Item = (usize, Channel)> {
+    fn incoming(&self) -> impl Iterator<Item = (usize, Channel)> {
         self.peers.iter().copied().zip(self.channels.iter().copied().skip(1).step_by(2))
     }
 
@@ -138,7 +138,7 @@ impl Watch {
         &self,
         transport: &dyn Transport,
     ) -> Result<Option<TransportError>, TransportError> {
-        for (peer, from) in self.from() {
+        for (peer, from) in self.incoming() {
             match transport.test(from) {
                 Ok(false) => {}
                 Ok(true) => return Ok(Some(TransportError::PeerGaveUp { peer })),
