@@ -116,10 +116,8 @@ impl PartFields {
             let windows = |halos| PeerWindows { halos: Some(halos), word, messages, ..Default::default() };
             return Ok(halos.map(windows));
         }
-        let (memory, offset) = segment.direct();
         let lent = || LentFields { _owners: self.owners_until_released(&segment), ..LentFields::default() };
-        let direct = direct.then(|| Window::between_processes(memory, offset, lent()));
-        let direct = direct.flatten().map(Arc::new);
+        let direct = direct.then(|| segment.window_on_fields(lent())).flatten();
         Ok(Some(PeerWindows { direct, word, messages, kept: segment.kept(), ..Default::default() }))
     }
 

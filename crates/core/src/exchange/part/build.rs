@@ -1,5 +1,6 @@
 //! Building the part of a device: its messages, buffers, windows, and all copies of later exchanges.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::host::HostPart;
@@ -198,8 +199,8 @@ impl<D: Device> BoundCopies<D> {
         let in_place = sets.fields_in_place();
         let streams_of = ways.streams.as_ref().and_then(|(group, tag)| {
             // The group was joined with this device.
-            let group = Arc::clone(group).into_any().downcast::<SharedGroup<D>>().ok()?;
-            Some((group, *tag))
+            let group: Arc<dyn Any + Send + Sync> = Arc::clone(group) as _;
+            Some((group.downcast::<SharedGroup<D>>().ok()?, *tag))
         });
         let mut stream_messages = bind_stream_messages(binding, &sets, streams_of, marks)?;
         let mut messages = bind_messages(binding, sets, packed, staging, marks)?;

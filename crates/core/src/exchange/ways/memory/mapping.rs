@@ -139,8 +139,7 @@ pub(crate) fn window_on(segment: &Segment, mapped: Vec<MappedField>) -> Option<A
     let imported = Imported { memory: owners, released: segment.release_flag()? };
     let blocks = blocks.into_iter().flatten().collect();
     let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
-    let (memory, offset) = segment.direct();
-    Window::between_processes(memory, offset, lent).map(Arc::new)
+    segment.window_on_fields(lent)
 }
 
 impl PartFields {

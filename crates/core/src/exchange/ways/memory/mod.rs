@@ -80,9 +80,9 @@ impl Segment {
         Segment { memory: Arc::new(memory), kept: kept_bytes.next_multiple_of(MESSAGE_ALIGNMENT) }
     }
 
-    /// Returns the memory, and the offset in it of the state of the window on fields.
-    pub(crate) fn direct(&self) -> (&Arc<SharedMemory>, usize) {
-        (&self.memory, 0)
+    /// Returns the window on fields, which are `lent`; `None` if the memory has no room for its state.
+    pub(crate) fn window_on_fields(&self, lent: impl Any + Send + Sync) -> Option<Arc<Window>> {
+        Window::between_processes(&self.memory, 0, lent).map(Arc::new)
     }
 
     /// Returns the flag by which the receiver releases fields that it has mapped in a device's memory.

@@ -29,11 +29,10 @@ pub(crate) struct SharedGroup<D: Device> {
 }
 
 /// A [`SharedGroup`], independent of the device's type.
-pub(crate) trait AnyGroup: Send + Sync {
+pub(crate) trait AnyGroup: Any + Send + Sync {
     fn is_aborted(&self) -> bool;
     /// Ends all exchanges of the group, those of other flights, too. Does not block.
     fn abort(&self);
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl<D: Device> SharedGroup<D> {
@@ -50,10 +49,6 @@ impl<D: Device> AnyGroup for SharedGroup<D> {
     fn abort(&self) {
         self.is_aborted.store(true, Ordering::Release);
         self.messages.abort();
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

@@ -77,10 +77,8 @@ impl PartFields {
         });
         let handles = handles.collect::<Option<Vec<_>>>()?;
         let owner = Arc::new(Exported { memory: self.owners(), released: segment.release_flag()? });
-        let (memory, offset) = segment.direct();
         let lent = LentFields { _owners: vec![owner as _], ..LentFields::default() };
-        let window = Window::between_processes(memory, offset, lent)?;
-        Some((Arc::new(window), handles))
+        Some((segment.window_on_fields(lent)?, handles))
     }
 
     /// Sender: maps the halos that a neighbour in another process lends by `segment`; `None` if it cannot.
@@ -101,9 +99,8 @@ impl PartFields {
             blocks.extend(of_field);
             imported.memory.push(owner);
         }
-        let (memory, offset) = segment.direct();
         let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
-        Ok(Window::between_processes(memory, offset, lent).map(Arc::new))
+        Ok(segment.window_on_fields(lent))
     }
 
     /// The word of a window that a sender in this process lends; `None` if streams of both devices do not write and await
