@@ -1,17 +1,19 @@
 //! The exchange: a pattern bound to fields once, and run as often as needed.
 //!
 //! # What is done once
-//! [`Pattern::bind`](crate::Pattern::bind) is collective. The fields are collected by device. All ranks agree that they bind the same fields
-//! to the same pattern, and on the order in which halos are filled. Then each rank negotiates with each neighbour how
-//! the cells of each field get there: the sender offers, the receiver chooses.
+//! [`Pattern::bind`](crate::Pattern::bind) is collective. The fields are collected by device. All ranks agree that they bind
+//! the same fields to the same pattern, and on the order in which halos are filled. Then each rank negotiates with each
+//! neighbour how the cells of each field get there: the sender offers, the receiver chooses.
 //!
 //! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
-//!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field.
+//!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field. Both fields
+//!   must own their memory.
 //! - If both are processes of one node, the sender packs into memory that both have mapped, and the receiver unpacks
 //!   from it: the sender lends a window on the *message*.
 //! - Otherwise the cells travel in a message of the transport, from a buffer or, if they lie in the field as they would
 //!   lie in the message, from the field itself. If both ends stage messages through memory of the host, a large one is
-//!   split into chunks.
+//!   split into chunks. Between nodes, or if the option `path` asks for it, streams of the devices send and receive that
+//!   message, if the ranks can form a group for it.
 //!
 //! The result is a *part* for each device: buffers, channels of the transport, windows, and lists of copies, which the
 //! device has bound so that running one costs at most a launch.
@@ -44,9 +46,9 @@
 //! From the bottom up (no file imports from a folder above its own): `options`, the options, errors and reports of an
 //! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
 //! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what
-//! a user holds: `handle`, the type `Exchange`; `owned` and `passed`, the starts of an exchange that owns its fields, and of
-//! one whose fields are passed; `turns`, the exchanges that can be in flight at once; `pending`, one in flight; and `overlap`,
-//! an exchange with other work in one call.
+//! a user holds: `handle`, the type `Exchange`, and the starts of one that owns its fields; `passed`, those of one whose fields
+//! are passed; `turns`, the exchanges that can be in flight at once; `pending`, one in flight; and `overlap`, an exchange with
+//! other work in one call.
 
 mod agree;
 mod cells;
@@ -55,7 +57,6 @@ mod compile_fail;
 mod handle;
 mod options;
 mod overlap;
-mod owned;
 mod part;
 mod passed;
 mod pending;

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::agree::{Binder, FieldLayout, FieldSet, LayoutSet, PassedFields, bind_layouts};
-use super::handle::{Exchange, OwnedFields};
+use super::handle::Exchange;
 use super::options::{BindError, BindOptions, ExchangeError, Schedule};
-use super::pending::{Pending, PendingFields};
+use super::pending::{OwnedFields, Pending, PendingFields};
 use super::turns::{Ticket, Turns};
 use crate::comm::CollectiveCall;
 use crate::device::Pointer;
@@ -269,7 +269,7 @@ impl Exchange<Passed> {
         self.turns.make_ready()?;
         let slot = self.turns.next()?;
         take(&mut slot.passed)?;
-        if self.fields.get().owned.is_some() {
+        if self.fields.fields.owned.is_some() {
             return Ok(());
         }
         slot.bound.flight.place(&slot.passed.addresses, &slot.passed.storages)?;
@@ -287,7 +287,7 @@ impl Exchange<Passed> {
         let Exchange { turns, fields } = self;
         let used = &mut fields.get_mut().used;
         if used.iter().any(is_dropped) {
-            for slot in turns.slots().iter().filter(|slot| slot.bound.flight.is_asynchronous()) {
+            for slot in turns.slots.iter().filter(|slot| slot.bound.flight.is_asynchronous()) {
                 // Their memory is freed here.
                 slot.bound.wait_for_gates()?;
                 slot.bound.flight.synchronize()?;
@@ -300,5 +300,18 @@ impl Exchange<Passed> {
             }
         }
         Ok(())
+    }
+}
+
+impl<F: FieldSet + Send + 'static> Exchange<F> {
+    /// Forgets the type of the fields, which the exchange keeps: its starts are then those of an exchange to which fields
+    /// are [`Passed`], with no fields and no addresses.
+    ///
+    /// # Errors
+    /// [`ExchangeError::FieldsReplaced`]; the exchange is then lost.
+    pub fn into_passed(mut self) -> Result<Exchange<Passed>, ExchangeError> {
+        self.fields.check()?;
+        let Exchange { turns, fields } = self;
+        Ok(Exchange { turns, fields: OwnedFields::new(Passed::none(Box::new(fields.fields)), [].into()) })
     }
 }

@@ -1,10 +1,11 @@
 //! An exchange that was started and is not yet finished.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::handle::OwnedFields;
+use super::agree::{Binder, FieldSet};
 use super::options::{ExchangeError, Schedule};
-use super::part::bound::Bound;
+use super::part::Bound;
 use crate::device::Device;
 use crate::domain::IndexBox;
 use crate::element::Element;
@@ -45,14 +46,14 @@ impl<F: fmt::Debug> fmt::Debug for Pending<'_, F> {
 impl<F> PendingFields<'_, F> {
     fn as_ref(&self) -> &F {
         match self {
-            PendingFields::Bound(fields) => fields.get(),
+            PendingFields::Bound(fields) => &fields.fields,
             PendingFields::Passed(fields, _) => fields,
         }
     }
 
     fn identities(&self) -> &[usize] {
         match self {
-            PendingFields::Bound(fields) => fields.identities(),
+            PendingFields::Bound(fields) => &fields.identities,
             PendingFields::Passed(_, identities) => identities,
         }
     }
@@ -204,5 +205,38 @@ impl<F> Drop for Pending<'_, F> {
             // Not lost: the exchange is poisoned, and its next use returns the error.
             log::error(format_args!("an exchange failed while its pending exchange was dropped: {error}"));
         }
+    }
+}
+
+/// The fields that an exchange owns.
+pub(super) struct OwnedFields<F> {
+    pub(super) fields: F,
+    /// Numbers that tell the fields that were bound from all others.
+    identities: Arc<[usize]>,
+    /// Whether they were lent for writing, and so may have been replaced, since they were last compared.
+    lent: bool,
+}
+
+impl<F: FieldSet> OwnedFields<F> {
+    /// Returns an error if fields were replaced: they are no longer ours to touch.
+    pub(super) fn check(&mut self) -> Result<(), ExchangeError> {
+        if self.lent {
+            if !Binder::is_same(&self.fields, &self.identities) {
+                return Err(ExchangeError::FieldsReplaced);
+            }
+            self.lent = false;
+        }
+        Ok(())
+    }
+}
+
+impl<F> OwnedFields<F> {
+    pub(super) fn new(fields: F, identities: Arc<[usize]>) -> OwnedFields<F> {
+        OwnedFields { fields, identities, lent: false }
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut F {
+        self.lent = true;
+        &mut self.fields
     }
 }

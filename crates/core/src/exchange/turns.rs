@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::agree::PassedFields;
-use super::options::{Choice, Completion, ExchangeError, Route, Schedule, Settled, Traffic};
-use super::part::bound::Bound;
+use super::options::{Completion, ExchangeError, Schedule, Settled, Traffic};
+use super::part::Bound;
 use super::part::flight::Status;
 use crate::pattern::Pattern;
 
@@ -22,14 +22,14 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// The exchanges that can be in flight at once.
 pub(super) struct Turns {
-    pattern: Pattern,
+    pub(super) pattern: Pattern,
     /// A number that no other `Turns` of the process have.
     number: u64,
     /// At least one.
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     /// The number of exchanges that were started.
     started: u64,
-    settled: Settled,
+    pub(super) settled: Settled,
 }
 
 /// One of the exchanges that can be in flight at once.
@@ -58,29 +58,12 @@ impl Turns {
         Turns { pattern: pattern.clone(), number, slots: slots.collect(), started: 0, settled }
     }
 
-    pub(super) fn pattern(&self) -> &Pattern {
-        &self.pattern
-    }
-
-    pub(super) fn choice(&self) -> &Choice {
-        &self.settled.choice
-    }
-
-    pub(super) fn routes(&self) -> &[Route] {
-        &self.settled.routes
-    }
-
     pub(super) fn traffic(&self) -> Traffic {
         self.slots.first().map_or(Traffic::default(), |slot| slot.bound.flight.traffic())
     }
 
     pub(super) fn statuses(&self) -> Vec<Status> {
         self.slots.iter().map(|slot| slot.bound.flight.status()).collect()
-    }
-
-    /// The slots, for example to wait for their devices.
-    pub(super) fn slots(&self) -> &[Slot] {
-        &self.slots
     }
 
     /// Whether an exchange was started and has not ended.

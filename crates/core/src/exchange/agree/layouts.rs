@@ -1,13 +1,14 @@
-//! The layouts of fields without their memory, for plans.
+//! The layouts of the fields of a plan, without their memory; and fields that are passed to it at each start: they are compared
+//! with those layouts, and their addresses collected. After the first start, that allocates nothing.
 
 use std::ptr;
 use std::sync::Arc;
 
-use super::passed::{ExpectedField, PassedFields};
 use crate::device::{Device, DeviceId, Pointer};
 use crate::element::ElementType;
-use crate::exchange::ways::fields::{PartDevice, PartFields};
-use crate::field::{BlockLayout, BoundField, FieldError, FieldRef, SourceField, VectorAxes};
+use crate::exchange::options::ExchangeError;
+use crate::exchange::ways::{PartDevice, PartFields};
+use crate::field::{BlockLayout, BoundField, FieldError, FieldRef, SourceField, Storage, VectorAxes};
 
 /// The device, the element type and the layouts of a field, without its memory: what
 /// [`Pattern::plan_layouts`](crate::Pattern::plan_layouts) needs to know of it.
@@ -89,7 +90,6 @@ impl LayoutSet {
         set
     }
 
-    /// Adds the layout of a field.
     pub(crate) fn add<D: Device>(&mut self, device: &D, field: &FieldRef<'_>) {
         let bound = self.expect(expected(device.id(), field));
         PartFields::add(&mut self.parts, Arc::new(device.clone()), self.expected.len() - 1, bound);
@@ -114,7 +114,7 @@ impl LayoutSet {
         (self.parts, PassedFields::new(self.expected))
     }
 
-    /// Expects a field at each start, and returns it with blocks of its own, whose addresses count from their begins.
+    /// Expects a field at each start, and returns it with blocks of its own, whose addresses count from their beginnings.
     fn expect(&mut self, field: ExpectedField) -> BoundField {
         let ExpectedField { element, alignment, vector, layouts, .. } = &field;
         let blocks = layouts.iter().map(|layout| (Pointer::new(ptr::null_mut()), layout.clone())).collect();
@@ -166,4 +166,132 @@ fn joined(source: BoundField, target: BoundField, misfit: Option<String>) -> Bou
     let BoundField { anchor, blocks, .. } = source;
     let source = SourceField { anchor, blocks, storages: Vec::new(), misfit };
     BoundField { source: Some(source), ..target }
+}
+
+/// The properties that a plan expects of one of its fields.
+#[derive(Debug)]
+pub(crate) struct ExpectedField {
+    pub(crate) device: DeviceId,
+    pub(crate) element: ElementType,
+    /// Of its elements, in bytes.
+    pub(crate) alignment: usize,
+    pub(crate) vector: VectorAxes,
+    pub(crate) layouts: Vec<BlockLayout>,
+}
+
+/// The fields of one start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PassedFields {
+    expected: Arc<[ExpectedField]>,
+    /// A number for each field that differs from those of all other live fields.
+    pub(crate) identities: Vec<usize>,
+    /// The addresses of the blocks of all fields.
+    pub(crate) addresses: Vec<Pointer>,
+    /// The memory of the fields that own theirs.
+    pub(crate) storages: Vec<Arc<Storage>>,
+    misfit: Option<ExchangeError>,
+}
+
+impl ExpectedField {
+    /// Returns the first property in which the field differs from the expected one, the value expected and the value
+    /// found.
+    fn difference(&self, device: DeviceId, field: &FieldRef<'_>) -> Option<(&'static str, String, String)> {
+        if self.device != device {
+            return Some(("device", self.device.to_string(), device.to_string()));
+        }
+        if self.element != field.element {
+            return Some(("element type", self.element.to_string(), field.element.to_string()));
+        }
+        if self.vector != *field.vector {
+            return Some(("vector components", self.vector.to_string(), field.vector.to_string()));
+        }
+        if self.layouts.len() != field.blocks.len() {
+            return Some((
+                "number of blocks",
+                self.layouts.len().to_string(),
+                field.blocks.len().to_string(),
+            ));
+        }
+        let found = field.blocks.iter().map(|(_, layout)| layout);
+        let (expected, found) = self.layouts.iter().zip(found).find(|(expected, found)| expected != found)?;
+        Some(("layout", describe(expected), describe(found)))
+    }
+}
+
+fn describe(layout: &BlockLayout) -> String {
+    let (allocated, owned, strides) = (layout.allocated(), layout.owned(), layout.strides());
+    let components = match layout.components() {
+        1 => String::new(),
+        count => format!(", {count} components {} apart", layout.component_stride()),
+    };
+    let blocks = layout.blocks().map_or(String::new(), |blocks| {
+        format!(", in blocks of {} cells {} apart", blocks.cells, blocks.stride)
+    });
+    format!("{allocated} ({owned} owned, strides {strides:?}{components}{blocks})")
+}
+
+impl PassedFields {
+    /// Expects these fields at each start.
+    pub(crate) fn new(expected: Vec<ExpectedField>) -> PassedFields {
+        PassedFields { expected: expected.into(), ..PassedFields::default() }
+    }
+
+    /// Forgets the fields of the last start.
+    pub(crate) fn begin(&mut self) {
+        self.identities.clear();
+        self.addresses.clear();
+        self.storages.clear();
+        self.misfit = None;
+    }
+
+    /// Compares and adds the next field.
+    pub(crate) fn take(&mut self, device: DeviceId, identity: usize, field: &FieldRef<'_>) {
+        let number = self.identities.len();
+        self.identities.push(identity);
+        let Some(expected) = self.expected.get(number).filter(|_| self.misfit.is_none()) else { return };
+        if let Some((what, expected, found)) = expected.difference(device, field) {
+            self.misfit = Some(ExchangeError::FieldDiffers { number, what, expected, found });
+            return;
+        }
+        self.addresses.extend(field.blocks.iter().map(|(pointer, _)| *pointer));
+        self.storages.extend(field.storage.cloned());
+    }
+
+    /// Whether all fields own their memory.
+    pub(crate) fn own_all(&self) -> bool {
+        self.storages.len() == self.identities.len()
+    }
+
+    /// Takes the addresses of the blocks of all fields.
+    ///
+    /// # Errors
+    /// [`ExchangeError::AddressCount`], and [`ExchangeError::Address`] for memory where a block cannot lie.
+    pub(crate) fn take_addresses(&mut self, addresses: &[Pointer]) -> Result<(), ExchangeError> {
+        let expected = self.expected.iter().map(|field| field.layouts.len()).sum();
+        if addresses.len() != expected {
+            return Err(ExchangeError::AddressCount { expected, found: addresses.len() });
+        }
+        let mut rest = addresses.iter();
+        for (number, field) in self.expected.iter().enumerate() {
+            for (domain, (layout, found)) in field.layouts.iter().zip(&mut rest).enumerate() {
+                let (address, alignment) = (found.as_ptr().addr(), field.alignment);
+                if !layout.allocated().is_empty() && (address == 0 || !address.is_multiple_of(alignment)) {
+                    return Err(ExchangeError::Address { number, domain, alignment, found: address });
+                }
+            }
+        }
+        self.begin();
+        self.addresses.extend_from_slice(addresses);
+        Ok(())
+    }
+
+    /// Returns an error if the fields are not those that the plan expects.
+    pub(crate) fn end(&mut self) -> Result<(), ExchangeError> {
+        let (expected, found) = (self.expected.len(), self.identities.len());
+        match self.misfit.take() {
+            Some(misfit) => Err(misfit),
+            None if expected == found => Ok(()),
+            None => Err(ExchangeError::FieldCount { expected, found }),
+        }
+    }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::layouts::LayoutSet;
-use super::passed::PassedFields;
+use super::layouts::{LayoutSet, PassedFields};
 use crate::device::{Device, DeviceId};
 use crate::element::Element;
 use crate::exchange::options::ExchangeError;
-use crate::exchange::ways::fields::PartFields;
+use crate::exchange::ways::PartFields;
 use crate::field::{AnyField, BorrowedField, Field, FieldRef};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
@@ -55,7 +54,6 @@ impl Binder {
         (parts, identities.into())
     }
 
-    /// Collects the layouts of the fields of `set` by device.
     pub(crate) fn collect_layouts(set: &impl FieldSet) -> LayoutSet {
         let mut binder = Binder { mode: Mode::CollectLayouts(LayoutSet::default()) };
         set.bind(&mut binder);
@@ -168,28 +166,6 @@ macro_rules! field_set {
             }
         }
     };
-}
-
-// SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight, and for other
-// handles, whose makers promise not to use them meanwhile (`AnyField::share`).
-unsafe impl<T: Element, D: Device> FieldSet for Field<T, D> {
-    fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), || self.as_ref());
-    }
-}
-
-// SAFETY: as for `Field`.
-unsafe impl<D: Device> FieldSet for AnyField<D> {
-    fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), || self.as_ref());
-    }
-}
-
-// SAFETY: the field borrows its slices exclusively.
-unsafe impl<T: Element, D: Device> FieldSet for BorrowedField<'_, T, D> {
-    fn bind(&self, binder: &mut Binder) {
-        binder.add(self.device(), self.identity(), || self.as_ref());
-    }
 }
 
 // SAFETY: the fields are owned by value.
@@ -307,6 +283,15 @@ mod sealed {
 
 macro_rules! one_field {
     ($([$($generics:tt)*] $field:ty),*) => {$(
+        // SAFETY: a field has exclusive access to its storage, except for exchanges, which mark it as in flight, and for
+        // other handles, whose makers promise not to use them meanwhile (`AnyField::share`). A borrowed field borrows its
+        // slices exclusively.
+        unsafe impl<$($generics)*> FieldSet for $field {
+            fn bind(&self, binder: &mut Binder) {
+                binder.add(self.device(), self.identity(), || self.as_ref());
+            }
+        }
+
         impl<$($generics)*> sealed::Sealed for $field {}
         #[allow(private_interfaces, reason = "sealed")]
         impl<$($generics)*> OneField for $field {

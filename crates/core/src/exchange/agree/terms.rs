@@ -1,42 +1,36 @@
-//! The agreement of all ranks when a pattern is bound to fields.
-//!
-//! First the ranks agree that they bind the same fields. Then neighbours negotiate the way of each field: the sender
-//! offers, the receiver chooses.
-//! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
-//!   node share, it copies straight from the field. Both fields must own their memory.
-//! - If the two are processes that share memory, the sender packs into it, and the receiver unpacks from it.
-//! - Otherwise the cells travel in one message of that part to that neighbour. The message is contiguous in a buffer,
-//!   or, if pieces lie in a field as they would lie in the message, these are sent from the field itself. A large
-//!   message that both ends stage in memory of the host is split into chunks.
-//! - Between nodes, or if the option `path` asks for it, streams of the devices send and receive that message, if the
-//!   ranks can form a group for it (`stream_groups`).
+//! The agreement of all ranks when a pattern is bound to fields: that they bind the same fields with the same options, on the
+//! order in which halos are filled, and on the outcome of binding.
 
+use std::any::Any;
 use std::slice;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::negotiate::{Asked, Negotiated, negotiate};
+use super::{Asked, Negotiated, negotiate};
+use crate::comm::Tags;
 use crate::domain::MAX_AXES;
-use crate::exchange::cells::fits::{FieldSignature, difference};
+use crate::exchange::cells::{FieldSignature, difference};
 use crate::exchange::options::{
     BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
     HaloOrder, Route, Settled,
 };
-use crate::exchange::part::bound::Bound;
+use crate::exchange::part::Bound;
 use crate::exchange::part::flight::Flight;
 use crate::exchange::part::host::AxisByAxisPart;
-use crate::exchange::ways::fields::{BuildError, PartFields};
 use crate::exchange::ways::stream_messages::join::{StreamGroups, join_groups};
-use crate::exchange::work::part::Part;
+use crate::exchange::ways::{BuildError, PartFields};
+use crate::exchange::work::Part;
 use crate::exchange::work::trace::{ExchangeTrace, HostWaits};
-use crate::field::Storage;
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError};
 
 /// Maximum number of devices of one exchange. Every exchange takes this many tags per axis, so that all ranks take
 /// equally many.
 const MAX_PARTS: usize = 16;
+
+/// The tags that an exchange takes for its parts in all steps.
+const PART_TAGS: u32 = (MAX_AXES * MAX_PARTS) as u32;
 
 /// Maximum number of exchanges of a plan that can be in flight at once.
 const MOST_IN_FLIGHT: usize = 64;
@@ -115,40 +109,8 @@ fn agree(
     let fields: Vec<_> = parts.iter().map(|part| part.signature()).collect();
     let mine = Terms { path, order, chunk, in_flight, fields, names: options.element_names.clone() };
     let first = comm.broadcast(0, &mine)?;
-    let complaint = disagreement(&mine, &first)
-        .or_else(|| {
-            let found = parts.len();
-            (found > MAX_PARTS)
-                .then(|| format!("the fields are on {found} devices, expected at most {MAX_PARTS}"))
-        })
-        .or_else(|| {
-            (in_flight == 0 || in_flight > most_in_flight).then(|| {
-                format!("the number of exchanges in flight is {in_flight}, expected 1 to {most_in_flight}")
-            })
-        })
-        .or_else(|| {
-            (in_flight > 1 && options.on_complete.is_some()).then(|| {
-                format!(
-                    "`on_complete` is set for {in_flight} exchanges in flight, expected 1 with a callback"
-                )
-            })
-        })
-        .or_else(|| parts.iter().find_map(|part| part.misfit(pattern)));
-    refuse(comm.agree(complaint)?)?;
-
-    // A rank without blocks knows no shape and agrees with all.
-    let known: Vec<_> = parts.iter().flat_map(|part| part.shapes(pattern)).collect();
-    let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
-    let shapes = largest.len();
-    largest.extend(parts.iter().map(|part| u64::from(part.wants_stream_messages(pattern, path))));
-    comm.all_reduce(&mut largest, Reduction::Max)?;
-    let wanted: Vec<bool> = largest.drain(shapes..).map(|wants| wants > 0).collect();
-    let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
-        let difference = difference(known.as_ref()?, largest)?;
-        Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
-    });
-    refuse(comm.agree(complaint)?)?;
-
+    refuse(comm.agree(complaint(&mine, &first, pattern, &parts, options, most_in_flight))?)?;
+    let wanted = agree_on_shapes(pattern, &parts, path)?;
     let steps = match order {
         HaloOrder::AllNeighbours => None,
         HaloOrder::AxisByAxis | HaloOrder::Quickest => {
@@ -166,66 +128,89 @@ fn agree(
     Ok(Agreement { pattern, parts, chunk, copied_by, moved_from, in_flight, steps, choice, or_next, groups })
 }
 
-impl Agreement {
-    /// The memory of the fields that own theirs.
-    fn storages(&self) -> Vec<Arc<Storage>> {
-        self.parts.iter().flat_map(PartFields::storages).collect()
+/// Describes in words why this rank cannot bind its fields, given the terms of rank 0.
+fn complaint(
+    mine: &Terms,
+    first: &Terms,
+    pattern: &Pattern,
+    parts: &[PartFields],
+    options: &BindOptions,
+    most_in_flight: usize,
+) -> Option<String> {
+    let (found, in_flight) = (parts.len(), mine.in_flight);
+    if let Some(text) = disagreement(mine, first) {
+        return Some(text);
     }
+    if found > MAX_PARTS {
+        return Some(format!("the fields are on {found} devices, expected at most {MAX_PARTS}"));
+    }
+    if in_flight == 0 || in_flight > most_in_flight {
+        return Some(format!(
+            "the number of exchanges in flight is {in_flight}, expected 1 to {most_in_flight}"
+        ));
+    }
+    if in_flight > 1 && options.on_complete.is_some() {
+        return Some(format!(
+            "`on_complete` is set for {in_flight} exchanges in flight, expected 1 with a callback"
+        ));
+    }
+    parts.iter().find_map(|part| part.misfit(pattern))
+}
 
+/// Collective: checks that fields have the same shape on all ranks. Returns for each part whether any rank wants its streams
+/// to exchange messages.
+fn agree_on_shapes(pattern: &Pattern, parts: &[PartFields], path: DataPath) -> Result<Vec<bool>, BindError> {
+    let comm = pattern.comm();
+    // A rank without blocks knows no shape and agrees with all.
+    let known: Vec<_> = parts.iter().flat_map(|part| part.shapes(pattern)).collect();
+    let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
+    let shapes = largest.len();
+    largest.extend(parts.iter().map(|part| u64::from(part.wants_stream_messages(pattern, path))));
+    comm.all_reduce(&mut largest, Reduction::Max)?;
+    let wanted = largest.drain(shapes..).map(|wants| wants > 0).collect();
+    let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
+        let difference = difference(known.as_ref()?, largest)?;
+        Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
+    });
+    refuse(comm.agree(complaint)?)?;
+    Ok(wanted)
+}
+
+/// What is bound so far, step by step.
+struct Building {
+    /// For each device one part, or one for each axis.
+    parts: Vec<Vec<Box<dyn Part>>>,
+    tags: Vec<Tags>,
+    trace: Option<ExchangeTrace>,
+    /// Why the first part could not be built.
+    failed: Option<BuildError>,
+    names: Vec<Box<dyn Any + Send + Sync>>,
+    routes: Vec<Route>,
+}
+
+impl Agreement {
     /// Collective: negotiates ways, lays out messages, and binds all copies. Also returns the ways.
     fn bind(&self) -> Result<(Bound, Vec<Route>), BindError> {
         let Agreement { pattern, parts, steps, choice, .. } = self;
         let comm = pattern.comm();
         // One for each part of each step, and as many for the windows on halos, and for ranks that watch each other.
-        let most_parts = (MAX_AXES * MAX_PARTS) as u32;
-        let mut tags = vec![comm.take_tags(3 * most_parts)?];
-        let tag = tags[0].first();
+        let tags = comm.take_tags(3 * PART_TAGS)?;
+        let tag = tags.first();
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
-
-        let trace = ExchangeTrace::next(comm.trace());
-        // For each device one part, or one for each axis.
-        let mut built: Vec<Vec<Box<dyn Part>>> = parts.iter().map(|_| Vec::new()).collect();
-        let mut failed = None;
-        let (mut all_names, mut all_routes) = (Vec::new(), Vec::new());
-        let asked = Asked {
-            path: choice.path,
-            by_program: choice.path,
-            copied_by: self.copied_by,
-            chunk: self.chunk,
+        let mut building = Building {
+            parts: parts.iter().map(|_| Vec::new()).collect(),
+            tags: vec![tags],
+            trace: ExchangeTrace::next(comm.trace()),
+            failed: None,
+            names: Vec::new(),
+            routes: Vec::new(),
         };
         for (step, pattern) in steps.iter().enumerate() {
-            let tag = tag + (step * MAX_PARTS) as u32;
-            let Negotiated { parts: ways, routes, names, chunks } =
-                negotiate(pattern, parts, &asked, [tag, tag + most_parts], &self.groups)?;
-            all_names.extend(names);
-            all_routes.extend(routes);
-            let later_chunks = chunks.saturating_sub(1);
-            let chunk_tags = (later_chunks * parts.len()) as u32;
-            let mut chunk_tag = tag;
-            if chunk_tags > 0 {
-                // Few sizes, so that others can use them again.
-                let taken = comm.take_tags(chunk_tags.next_power_of_two())?;
-                chunk_tag = taken.first();
-                tags.push(taken);
-            }
-            let watch_tag = tag + 2 * most_parts;
-            for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
-                let tag = tag + number as u32;
-                ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
-                ways.moved_from = self.moved_from;
-                let group = self.groups.of_parts.get(number).cloned().flatten();
-                ways.streams = group.map(|group| (group, watch_tag + number as u32));
-                if failed.is_none() {
-                    match part.device.build(&part.fields, pattern, tag, ways, trace.as_ref()) {
-                        Ok(part) => built[number].push(part),
-                        Err(error) => failed = Some(error),
-                    }
-                }
-            }
+            self.bind_step(pattern, tag + (step * MAX_PARTS) as u32, &mut building)?;
         }
-        let agreed =
-            comm.agree(failed.as_ref().map(BuildError::to_string).or_else(|| self.detour(&all_routes)));
+        let Building { parts: mut built, tags, trace, failed, names, mut routes } = building;
+        let agreed = comm.agree(failed.as_ref().map(BuildError::to_string).or_else(|| self.detour(&routes)));
         if !matches!(agreed, Ok(Ok(()))) {
             built.iter_mut().flatten().for_each(|part| {
                 // Nothing was exchanged yet.
@@ -237,15 +222,50 @@ impl Agreement {
             Some(BuildError::Transport(error)) => return Err(error.into()),
             None => refuse(agreed?)?,
         }
-        drop(all_names);
+        drop(names);
         // One for each axis if halos are filled axis by axis.
-        all_routes.sort_by_key(|route| (route.from == comm.rank(), route.from, route.to, route.field));
-        all_routes.dedup();
+        routes.sort_by_key(|route| (route.from == comm.rank(), route.from, route.to, route.field));
+        routes.dedup();
         let parts = built.into_iter().filter_map(|mut axes| {
             if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }
         });
-        let flight = Arc::new(Flight::new(parts.collect(), self.storages()));
-        Ok((Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags }, all_routes))
+        let storages = self.parts.iter().flat_map(PartFields::storages).collect();
+        let flight = Arc::new(Flight::new(parts.collect(), storages));
+        Ok((Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags }, routes))
+    }
+
+    /// Collective: binds the parts by one of the patterns. `tag` is that of the first part.
+    fn bind_step(&self, pattern: &Pattern, tag: u32, building: &mut Building) -> Result<(), BindError> {
+        let Agreement { parts, choice, copied_by, chunk, .. } = self;
+        let (path, copied_by, chunk) = (choice.path, *copied_by, *chunk);
+        let asked = Asked { path, by_program: path, copied_by, chunk };
+        let Negotiated { parts: ways, routes, names, chunks } =
+            negotiate(pattern, parts, &asked, [tag, tag + PART_TAGS], &self.groups)?;
+        building.names.extend(names);
+        building.routes.extend(routes);
+        let later_chunks = chunks.saturating_sub(1);
+        let chunk_tags = (later_chunks * parts.len()) as u32;
+        let mut chunk_tag = tag;
+        if chunk_tags > 0 {
+            // Few sizes, so that others can use them again.
+            let taken = pattern.comm().take_tags(chunk_tags.next_power_of_two())?;
+            chunk_tag = taken.first();
+            building.tags.push(taken);
+        }
+        for (number, (part, mut ways)) in parts.iter().zip(ways).enumerate() {
+            let tag = tag + number as u32;
+            ways.chunk_tag = chunk_tag + (later_chunks * number) as u32;
+            ways.moved_from = self.moved_from;
+            let group = self.groups.of_parts.get(number).cloned().flatten();
+            ways.streams = group.map(|group| (group, tag + 2 * PART_TAGS));
+            if building.failed.is_none() {
+                match part.device.build(&part.fields, pattern, tag, ways, building.trace.as_ref()) {
+                    Ok(part) => building.parts[number].push(part),
+                    Err(error) => building.failed = Some(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Describes in words the first field that comes here by another path than the one that is asked for.

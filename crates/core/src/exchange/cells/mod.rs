@@ -1,9 +1,147 @@
 //! The cells that travel, with their addresses in fields and in messages.
 //!
+//! - Here: checks that fields are the same on all ranks and hold the cells of a pattern;
 //! - `side`: one side of a copy, in a field or in a message; and cutting pieces into chunks;
-//! - `packed`: the pieces that go to a neighbour in one message;
-//! - `fits`: whether fields hold the cells of a pattern.
+//! - `packed`: the pieces that go to a neighbour in one message.
 
-pub(super) mod fits;
 pub(super) mod packed;
 pub(super) mod side;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::MAX_AXES;
+use crate::element::ElementType;
+use crate::field::{BlockLayout, BoundField, End, VectorAxes};
+use crate::pattern::Pattern;
+
+/// The properties of a field that must be the same on all ranks and that a rank without blocks knows, too.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FieldSignature {
+    /// The number of the field in the exchange.
+    pub(crate) number: usize,
+    pub(crate) element: ElementType,
+    pub(crate) vector: VectorAxes,
+}
+
+/// The number of entries of a [`FieldShape`].
+const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
+
+/// The other properties of a field that must be the same on all ranks: the number of components, the number of axes,
+/// and along each further axis the number of exchanged levels and the first of them.
+pub(crate) type FieldShape = [u64; SHAPE_ENTRIES];
+
+/// Describes in words the first entry in which two shapes differ.
+pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
+    let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
+    let (here, there) = (here[entry] as i64, there[entry] as i64);
+    Some(match (entry, entry / 2) {
+        (0, _) => format!("{here} components here and {there}"),
+        (1, _) => format!("{here} axes here and {there}"),
+        (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
+        (_, axis) => {
+            format!("exchanged levels along axis {axis} that begin at {here} here and at {there}")
+        }
+    })
+}
+
+/// Returns the shape of a field. The axes of the pattern are left out: it has already checked them.
+pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
+    let mut shape = FieldShape::default();
+    shape[0] = layout.components() as u64;
+    shape[1] = layout.owned().axes() as u64;
+    for axis in pattern.axes()..MAX_AXES {
+        shape[2 * axis] = layout.owned().extent(axis) as u64;
+        shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
+    }
+    shape
+}
+
+/// Checks that a field has a block for each domain that holds the domain's own cells and its halo. Describes the first
+/// misfit in words.
+pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
+    let Some(source) = &field.source else { return misfit_at(pattern, number, field, End::Target) };
+    if let Some(misfit) = &source.misfit {
+        return Some(format!("field {number} {misfit}"));
+    }
+    for ((_, from), (_, to)) in source.blocks.iter().zip(&field.blocks) {
+        if let Some(difference) = difference(&shape(pattern, to), &shape(pattern, from)) {
+            return Some(format!("field {number} has {difference} in its source, field {}", number - 1));
+        }
+    }
+    misfit_at(pattern, number - 1, field, End::Source)
+        .or_else(|| misfit_at(pattern, number, field, End::Target))
+}
+
+/// As [`misfit`], at one end. Only targets need memory for the halo.
+fn misfit_at(pattern: &Pattern, number: usize, field: &BoundField, end: End) -> Option<String> {
+    let domains = pattern.domain_count();
+    let (blocks, _) = field.at(end);
+    if blocks.len() != domains {
+        let found = blocks.len();
+        return Some(format!(
+            "field {number} has {found} blocks, expected one for each of the {domains} domains"
+        ));
+    }
+    if let Some(misfit) = pattern.grid().and_then(|grid| field.vector.misfit(grid)) {
+        return Some(format!("field {number} has {misfit}"));
+    }
+    (0..domains).find_map(|domain| misfit_of_block(pattern, number, field, end, domain))
+}
+
+/// As [`misfit`], of the block of one domain.
+fn misfit_of_block(
+    pattern: &Pattern,
+    number: usize,
+    field: &BoundField,
+    end: End,
+    domain: usize,
+) -> Option<String> {
+    let (blocks, _) = field.at(end);
+    let (pointer, layout) = &blocks[domain];
+    let owned = layout.owned();
+    if let Some(expected) = pattern.boxes().get(domain).filter(|expected| !expected.is_empty())
+        && (owned.axes() < expected.axes()
+            || (0..expected.axes()).any(|axis| owned.bounds(axis) != expected.bounds(axis)))
+    {
+        return Some(format!("field {number} has the cells {owned} as domain {domain}, expected {expected}"));
+    }
+    if let Some(set) = pattern.index_sets().get(domain)
+        && owned.bounds(0) != (0, set.len() as i64)
+    {
+        let (lower, upper) = owned.bounds(0);
+        let cells = set.len();
+        return Some(format!(
+            "field {number} has the cells {lower}..{upper} as domain {domain}, expected its 0..{cells}, halo included"
+        ));
+    }
+    if let Some(blocks) = layout.blocks().filter(|_| pattern.grid().is_some()) {
+        return Some(format!(
+            "field {number} has its cells in blocks of {} in domain {domain}, expected none on a grid",
+            blocks.cells
+        ));
+    }
+    if let Some((_, first)) = blocks.first()
+        && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
+    {
+        return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
+    }
+    if !layout.allocated().is_empty() && pointer.as_ptr().addr() % field.alignment != 0 {
+        let alignment = field.alignment;
+        return Some(format!(
+            "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
+        ));
+    }
+    if end == End::Source {
+        return None;
+    }
+    let targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
+    let allocated = layout.allocated();
+    let missing = targets
+        .filter_map(|piece| piece.target.as_box())
+        .find(|cells| !allocated.encloses(&layout.with_levels(cells)));
+    missing.map(|cells| {
+        format!(
+            "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
+        )
+    })
+}

@@ -8,26 +8,27 @@
 //! Pieces that go [piece by piece](Way::PieceByPiece) are each a stretch of their own. If a piece lies in the field as
 //! it would lie in the message, it is sent from the field or received into it; otherwise the buffer has room for it.
 //!
-//! A [chunk](crate::exchange::ways::messages::chunks) is a message of its own, of pieces and parts of pieces in the same layout.
+//! A [chunk](super::side::cut) is a message of its own, of pieces and parts of pieces in the same layout.
 
 use std::ops::Range;
 
-use super::side::{ALIGNMENT, Side, fill, join};
+use super::side::{ALIGNMENT, PieceCells, Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
 use crate::exchange::options::Way;
 use crate::field::{BoundField, End};
-use crate::pattern::{Cells, Pattern};
-use crate::transport::Direction;
+use crate::pattern::{Pattern, Piece};
+use crate::transport::{Direction, Transport};
 
 /// Alignment in bytes of a message in the buffer of its part, so that it begins on a cache line of its own.
 pub(crate) const MESSAGE_ALIGNMENT: usize = 128;
 
 /// Messages in one direction, and the cells that are copied to or from them, as offsets in the buffer.
+#[derive(Default)]
 pub(crate) struct MessageSet {
     pub(crate) messages: Vec<MessageLayout>,
     items: Vec<PackedCells>,
-    /// The offset of their begin in the buffer.
+    /// The offset of their beginning in the buffer.
     pub(crate) begin: usize,
     /// The offset of their end in the buffer.
     pub(crate) bytes: usize,
@@ -38,7 +39,7 @@ pub(crate) struct MessageSet {
 pub(crate) struct MessageLayout {
     pub(crate) peer: usize,
     /// Its number among the chunks for that neighbour; `None` if the message is not split.
-    chunk: Option<usize>,
+    pub(crate) chunk: Option<usize>,
     pub(crate) stretches: Vec<Stretch>,
     /// The range of its copies in the set.
     items: Range<usize>,
@@ -74,16 +75,6 @@ pub(crate) struct PackedCells {
     pub(crate) orientation: Orientation,
 }
 
-/// The cells of a piece on this rank.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PieceCells<'p> {
-    pub(crate) domain: usize,
-    pub(crate) cells: &'p Cells,
-    /// Relates the axes of the cells to those of the sender.
-    pub(crate) orientation: Orientation,
-    pub(crate) end: End,
-}
-
 /// Lists the cells of every piece of every field for which `order_of` returns an order of axes.
 pub(crate) fn cells_of<'p>(
     fields: &[(usize, BoundField)],
@@ -93,55 +84,66 @@ pub(crate) fn cells_of<'p>(
     let mut all = Vec::new();
     for (position, (_, field)) in fields.iter().enumerate() {
         let Some(order) = order_of(position) else { continue };
-        all.extend(pieces.clone().map(|PieceCells { domain, cells, orientation, end }| {
-            let cells = Side::of_field(field, end, domain, cells);
+        all.extend(pieces.clone().map(|piece| {
+            let (cells, orientation) = (Side::of_piece(field, piece), piece.orientation);
             PackedCells { field: position, cells, at: 0, order, orientation }
         }));
     }
     all
 }
 
-/// The cells that go to `peer`.
-pub(crate) fn sources(pattern: &Pattern, peer: usize) -> impl Iterator<Item = PieceCells<'_>> + Clone {
-    let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-    pieces.iter().map(|piece| PieceCells {
-        domain: piece.source_domain,
-        cells: &piece.source,
-        orientation: Orientation::default(),
-        end: End::Source,
-    })
+/// A rank with which this rank exchanges cells by a pattern.
+#[derive(Clone, Copy)]
+pub(crate) struct Neighbour<'p> {
+    pub(crate) pattern: &'p Pattern,
+    pub(crate) peer: usize,
 }
 
-/// The cells that come from `peer`.
-pub(crate) fn targets(pattern: &Pattern, peer: usize) -> impl Iterator<Item = PieceCells<'_>> + Clone {
-    let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-    pieces.iter().map(|piece| PieceCells {
-        domain: piece.target_domain,
-        cells: &piece.target,
-        orientation: piece.orientation,
-        end: End::Target,
-    })
+impl<'p> Neighbour<'p> {
+    /// The pieces that go to it.
+    pub(crate) fn sent(self) -> &'p [Piece] {
+        self.pattern.sends().get(&self.peer).map_or(&[], Vec::as_slice)
+    }
+
+    /// The pieces that come from it.
+    pub(crate) fn received(self) -> &'p [Piece] {
+        self.pattern.receives().get(&self.peer).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cells that go to it.
+    pub(crate) fn sources(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
+        self.sent().iter().map(|piece| PieceCells::at(End::Source, piece))
+    }
+
+    /// The cells that come from it.
+    pub(crate) fn targets(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
+        self.received().iter().map(|piece| PieceCells::at(End::Target, piece))
+    }
+
+    pub(crate) fn transport(self) -> &'p dyn Transport {
+        &**self.pattern.comm().transport()
+    }
+
+    /// Whether it is a process of this node.
+    pub(crate) fn is_near(self) -> bool {
+        self.transport().is_near(self.peer)
+    }
 }
 
 /// Returns the address of cells of a field, if they lie there as they would lie in a message and the transport may use
 /// them there. It may not use borrowed memory, which the exchange cannot keep alive.
 pub(crate) fn in_place(
     field: &BoundField,
-    PieceCells { domain, cells, orientation, end }: PieceCells<'_>,
+    piece: PieceCells<'_>,
     order: &[u8; MAX_COPY_AXES],
 ) -> Option<Pointer> {
-    let turned = !field.vector.is_empty() && orientation.is_turned();
-    let cells = Side::of_field(field, end, domain, cells);
-    cells
-        .packed_in_place(order, field.element.bytes(), &orientation)
+    let turned = !field.vector.is_empty() && piece.orientation.is_turned();
+    Side::of_piece(field, piece)
+        .packed_in_place(order, field.element.bytes(), &piece.orientation)
         .filter(|_| field.storage.is_some() && !turned)
 }
 
 impl MessageSet {
-    pub(crate) fn new() -> MessageSet {
-        MessageSet { messages: Vec::new(), items: Vec::new(), begin: 0, bytes: 0 }
-    }
-
     /// The message to or from `peer` with all fields that go by `way`; without messages if there are no such cells. `ways`
     /// has the way of each field, `order` returns the order of its axes in the sender's memory.
     pub(crate) fn of_way<'p>(
@@ -152,7 +154,7 @@ impl MessageSet {
         pieces: impl Iterator<Item = PieceCells<'p>> + Clone,
     ) -> MessageSet {
         let order_of = |position: usize| (ways[position] == way).then(|| order(position));
-        let mut message = MessageSet::new();
+        let mut message = MessageSet::default();
         message.add(peer, None, cells_of(fields, order_of, pieces), fields);
         message
     }
@@ -196,8 +198,7 @@ impl MessageSet {
             let Some(order) = order_of(position) else { continue };
             for piece in pieces.clone() {
                 let address = in_place(field, piece, &order).filter(|_| reached);
-                let PieceCells { domain, cells, orientation, end } = piece;
-                let cells = Side::of_field(field, end, domain, cells);
+                let (cells, orientation) = (Side::of_piece(field, piece), piece.orientation);
                 let (bytes, first) = (cells.elements() * field.element.bytes(), self.items.len());
                 if bytes == 0 {
                     continue;
@@ -251,15 +252,6 @@ impl MessageSet {
         self.begin..self.bytes
     }
 
-    /// Returns `pointer`, the address of `room` bytes of memory, which must hold these cells.
-    pub(crate) fn pointer_in(&self, (pointer, room): (Pointer, usize)) -> Result<Pointer, DeviceError> {
-        let (expected, found) = (self.bytes, room);
-        let fits = found >= expected;
-        fits.then_some(pointer).ok_or_else(|| {
-            DeviceError::invalid("the shared memory of a message", format!("{expected} bytes or more"), found)
-        })
-    }
-
     /// Returns the copies to or from all messages, in a buffer at `buffer`.
     pub(crate) fn copies(
         &self,
@@ -268,6 +260,20 @@ impl MessageSet {
         direction: Direction,
     ) -> Result<Vec<CopyItem>, DeviceError> {
         self.copies_of(0..self.items.len(), fields, buffer, direction)
+    }
+
+    /// As [`copies`](MessageSet::copies), in memory that is shared with a neighbour: its address and size.
+    pub(crate) fn copies_within(
+        &self,
+        fields: &[(usize, BoundField)],
+        (pointer, room): (Pointer, usize),
+        direction: Direction,
+    ) -> Result<Vec<CopyItem>, DeviceError> {
+        if room < self.bytes {
+            let expected = format!("{} bytes or more", self.bytes);
+            return Err(DeviceError::invalid("the shared memory of a message", expected, room));
+        }
+        self.copies(fields, pointer, direction)
     }
 
     /// Returns the copies to or from one message only.
@@ -318,10 +324,6 @@ impl MessageLayout {
             None | Some(0) => part_tag,
             Some(number) => chunk_tag + (number - 1) as u32,
         }
-    }
-
-    pub(crate) fn is_chunk(&self) -> bool {
-        self.chunk.is_some()
     }
 
     /// The range of the buffer that it spans.

@@ -1,4 +1,4 @@
-//! One side of a copy: cells in a field or in a message.
+//! One side of a copy: cells in a field or in a message; and cutting a large message into chunks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::device::{
 };
 use crate::domain::{MAX_AXES, Orientation};
 use crate::field::{BlockLayout, BoundField, End, copy_axes};
-use crate::pattern::Cells;
+use crate::pattern::{Cells, Piece};
 
 /// Cells in a field or in a message, with their addresses.
 #[derive(Debug, Clone)]
@@ -24,9 +24,32 @@ pub(crate) struct Side {
     block: Option<u32>,
 }
 
+/// The cells of a piece at one end of their way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceCells<'p> {
+    pub(crate) domain: usize,
+    pub(crate) cells: &'p Cells,
+    /// Relates the axes of the cells to those of the sender.
+    pub(crate) orientation: Orientation,
+    pub(crate) end: End,
+}
+
+impl<'p> PieceCells<'p> {
+    pub(crate) fn at(end: End, piece: &'p Piece) -> PieceCells<'p> {
+        let (domain, cells, orientation) = match end {
+            End::Source => (piece.source_domain, &piece.source, Orientation::default()),
+            End::Target => (piece.target_domain, &piece.target, piece.orientation),
+        };
+        PieceCells { domain, cells, orientation, end }
+    }
+}
+
 impl Side {
-    /// The `cells` of a domain in a field that fits the pattern, and so holds them, at one end of their way.
-    pub(crate) fn of_field(field: &BoundField, end: End, domain: usize, cells: &Cells) -> Side {
+    /// The cells of a piece in a field that fits the pattern, and so holds them.
+    pub(crate) fn of_piece(
+        field: &BoundField,
+        PieceCells { domain, cells, end, .. }: PieceCells<'_>,
+    ) -> Side {
         let (blocks, anchor) = field.at(end);
         let (pointer, layout) = &blocks[domain];
         let nothing = Side { pointer: *pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };

@@ -1,5 +1,6 @@
 //! Building the part of a device: its messages, buffers, windows, and all copies of later exchanges.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::host::HostPart;
@@ -10,24 +11,21 @@ use crate::device::{
 };
 use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Traffic;
-use crate::exchange::ways::fields::{BuildError, DeviceMemory, PartDevice, WORD_BYTES};
 use crate::exchange::ways::memory::bind::{BoundWindows, bind_windows};
 use crate::exchange::ways::memory::windows::Windows;
+use crate::exchange::ways::messages::MessageSets;
 use crate::exchange::ways::messages::bind::{BoundMessages, Channels, bind_messages};
 use crate::exchange::ways::messages::run::RemoteWrites;
-use crate::exchange::ways::messages::sets::MessageSets;
 use crate::exchange::ways::offer::PartWays;
-use crate::exchange::ways::own_cells::own_cell_copies;
-use crate::exchange::ways::stream_messages::bind::{BoundStreamMessages, bind_stream_messages};
-use crate::exchange::ways::stream_messages::group::{AnyGroup, SharedGroup};
+use crate::exchange::ways::stream_messages::run::{StreamExchange, bind_stream_messages};
+use crate::exchange::ways::stream_messages::{AnyGroup, SharedGroup};
 use crate::exchange::ways::words::windows::{StreamWindows, StreamWord};
-use crate::exchange::work::buffers::Staging;
-use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
-use crate::exchange::work::device_user::DeviceUser;
+use crate::exchange::ways::{Binding, BuildError, DeviceMemory, PartDevice, WORD_BYTES};
+use crate::exchange::work::copy_list::{CopyList, Purpose, Staging, bytes};
 use crate::exchange::work::mark::{Marks, words_of};
-use crate::exchange::work::part::{HostWay, Part};
-use crate::exchange::work::streams::OwnStreams;
+use crate::exchange::work::streams::{DeviceUser, OwnStreams};
 use crate::exchange::work::trace::{ExchangeTrace, PartTrace};
+use crate::exchange::work::{HostWay, Part};
 use crate::field::BoundField;
 use crate::pattern::Pattern;
 use crate::transport::SharedMemory;
@@ -109,7 +107,38 @@ impl<D: Device> PartDevice for D {
         ways: PartWays,
         trace: Option<&ExchangeTrace>,
     ) -> Result<Box<dyn Part>, BuildError> {
-        build(self, fields, pattern, tag, &ways, trace)
+        let (device, comm) = (self, pattern.comm());
+        // Dropped last, if anything fails.
+        let user = DeviceUser::new(device.id(), comm);
+        let transport = &**comm.transport();
+        // Also for the transport, which may look at memory of the device when channels are opened.
+        let _attached = device.attach()?;
+        let info = Device::info(device);
+        let transport_uses_device = transport.info().takes_memory_of(&info.id);
+        let reached = info.host_accessible || transport_uses_device;
+        let sets = MessageSets::new(fields, pattern, &ways, reached);
+        let staging = Staging::new(info, reached, ways.moved_from);
+        let mut streams = own_streams(device, &sets, &staging)?;
+        let trace = PartTrace::new(trace, device, &streams, most_launches(&ways, &sets))?;
+        let binding = Binding { device, fields, pattern, trace: &trace };
+        let mut marks = Marks::new(device);
+        let bound = BoundCopies::bind(&binding, (&ways, sets, &staging), &mut marks)?;
+        let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
+        if !info.asynchronous {
+            let Ways { messages, windows, own_cells, .. } = bound.open(&binding, &channels)?;
+            // Messages first: shared messages are packed with them, before their windows are opened.
+            let ways: Vec<Box<dyn HostWay<D>>> = vec![Box::new(messages), Box::new(windows)];
+            let (device, stream) = (device.clone(), streams.now().clone());
+            return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
+        }
+        let ranks = if comm.has_threads() { comm.size() } else { 1 };
+        streams.drop_immediate_if_slower(device, bound.largest, ranks);
+        // Before channels are open: if these fail, there is nothing to close.
+        let points = Points::new(device, fields, &mut marks)?;
+        let remote_writes = RemoteWrites::of(device, transport, bound.messages.are_received())?;
+        let ways = bound.open(&binding, &channels)?;
+        let parts = (streams, ways, points, remote_writes);
+        Ok(Box::new(StreamPart::new(device.clone(), parts, transport_uses_device, traffic, trace, user)))
     }
 }
 
@@ -121,45 +150,6 @@ fn memory_of<B: Buffer + 'static>(buffer: B) -> DeviceMemory {
     DeviceMemory { pointer: buffer.pointer(), bytes: buffer.bytes(), owner: Arc::new(buffer) }
 }
 
-fn build<D: Device>(
-    device: &D,
-    fields: &[(usize, BoundField)],
-    pattern: &Pattern,
-    tag: u32,
-    ways: &PartWays,
-    trace: Option<&ExchangeTrace>,
-) -> Result<Box<dyn Part>, BuildError> {
-    let comm = pattern.comm();
-    // Dropped last, if anything fails.
-    let user = DeviceUser::new(device.id(), comm);
-    let transport = &**comm.transport();
-    // Also for the transport, which may look at memory of the device when channels are opened.
-    let _attached = device.attach()?;
-    let transport_uses_device = transport.info().takes_memory_of(&device.info().id);
-    let reached = device.info().host_accessible || transport_uses_device;
-    let sets = MessageSets::new(fields, pattern, ways, reached);
-    let staging = Staging::new(device.info(), reached, ways.moved_from);
-    let mut streams = own_streams(device, &sets, &staging)?;
-    let trace = PartTrace::new(trace, device, &streams, most_launches(ways, &sets))?;
-    let mut marks = Marks::new(device);
-    let bound = BoundCopies::bind(device, fields, pattern, (ways, sets, &staging), &mut marks, &trace)?;
-    let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
-    if !device.info().asynchronous {
-        let Ways { messages, windows, own_cells, .. } = bound.open(device, fields, &channels, &trace)?;
-        // Messages first: shared messages are packed with them, before their windows are opened.
-        let ways: Vec<Box<dyn HostWay<D>>> = vec![Box::new(messages), Box::new(windows)];
-        let (device, stream) = (device.clone(), streams.now().clone());
-        return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
-    }
-    streams.drop_immediate_if_slower(device, bound.largest, if comm.has_threads() { comm.size() } else { 1 });
-    // Before channels are open: if these fail, there is nothing to close.
-    let points = Points::new(device, fields, &mut marks)?;
-    let remote_writes = RemoteWrites::of(device, transport, bound.messages.are_received())?;
-    let ways = bound.open(device, fields, &channels, &trace)?;
-    let parts = (streams, ways, points, remote_writes);
-    Ok(Box::new(StreamPart::new(device.clone(), parts, transport_uses_device, traffic, trace, user)))
-}
-
 /// The streams of a part: with one for moves, if chunks are packed while others are moved.
 fn own_streams<D: Device>(
     device: &D,
@@ -167,7 +157,7 @@ fn own_streams<D: Device>(
     staging: &Staging,
 ) -> Result<OwnStreams<D>, DeviceError> {
     let mut streams = OwnStreams::new(device)?;
-    let is_moved = |group: &MessageSet| staging.batch(group.in_buffer()).is_moved();
+    let is_moved = |group: &MessageSet| staging.batch(group.in_buffer()).is_moved;
     if sets.groups.len() > 1 && staging.overlaps() && sets.groups.iter().any(is_moved) {
         streams.add_moves(device)?;
     }
@@ -185,8 +175,7 @@ struct BoundCopies<D: Device> {
     windows: Windows<D>,
     words: Option<StreamWindows<D>>,
     messages: BoundMessages<D>,
-    /// With the copies that unpack them.
-    stream_messages: Option<(BoundStreamMessages<D>, CopyList<D>)>,
+    stream_messages: Option<StreamExchange<D>>,
     own_cells: CopyList<D>,
     /// The positions of the fields that messages lie in.
     in_place: Vec<usize>,
@@ -197,78 +186,57 @@ struct BoundCopies<D: Device> {
 
 impl<D: Device> BoundCopies<D> {
     fn bind(
-        device: &D,
-        fields: &[(usize, BoundField)],
-        pattern: &Pattern,
+        binding: &Binding<'_, D>,
         (ways, sets, staging): (&PartWays, MessageSets, &Staging),
         marks: &mut Marks<D>,
-        trace: &PartTrace<D>,
     ) -> Result<BoundCopies<D>, BuildError> {
+        let device = binding.device;
         let BoundWindows { windows, lent, borrowed, mut direct, packed, shared_bytes, direct_bytes } =
-            bind_windows(device, fields, pattern, ways, trace)?;
-        let mut own_cells = own_cell_copies(fields, pattern)?;
+            bind_windows(binding, ways)?;
+        let mut own_cells = binding.own_cell_copies()?;
         let local_bytes = bytes(&own_cells);
         let traffic = Traffic { shared_bytes, direct_bytes, local_bytes, ..sets.traffic() };
         let in_place = sets.fields_in_place();
         let streams_of = ways.streams.as_ref().and_then(|(group, tag)| {
             // The group was joined with this device.
-            let group = Arc::clone(group).into_any().downcast::<SharedGroup<D>>().ok()?;
-            Some((group, *tag))
+            let group: Arc<dyn Any + Send + Sync> = Arc::clone(group) as _;
+            Some((group.downcast::<SharedGroup<D>>().ok()?, *tag))
         });
-        let mut stream_messages = bind_stream_messages(device, fields, &sets, streams_of, marks, trace)?;
-        let mut messages = bind_messages(device, fields, sets, packed, staging, marks)?;
+        let mut stream_messages = bind_stream_messages(binding, &sets, streams_of, marks)?;
+        let mut messages = bind_messages(binding, sets, packed, staging, marks)?;
         if device.info().asynchronous && local_bytes <= OWN_BYTES_WITH_UNPACKING {
-            let by_streams = stream_messages.as_mut().map(|messages| &mut messages.unpack);
+            let by_streams = stream_messages.as_mut().map(|(_, unpack)| unpack);
             let unpacking = [Some(&mut messages.unpack), Some(&mut direct), by_streams];
             if let Some(list) = unpacking.into_iter().flatten().find(|list| !list.is_empty()) {
                 list.append(&mut own_cells);
             }
         }
-        let first_pack = messages.groups[0].pack.first().map_or(0, CopyList::bytes);
+        let first_pack = messages.groups[0].pack.first().map_or(0, |list| list.bytes);
         let largest = first_pack.max(bytes(&own_cells)).max(bytes(&messages.unpack)).max(direct_bytes);
         let words = match lent.is_empty() && borrowed.is_empty() {
             true => None,
             false => Some(StreamWindows::bind(device, lent, borrowed, direct, marks)?),
         };
-        let stream_messages = stream_messages
-            .map(|mut messages| {
-                let unpack = messages.bind_unpacking(device)?;
-                Ok::<_, DeviceError>((messages, unpack))
-            })
-            .transpose()?;
-        let own_cells = CopyList::bind(device, Purpose::OwnCells, own_cells, None)?;
+        let stream_messages =
+            stream_messages.map(|(exchange, unpack)| exchange.bind_unpacking(device, unpack)).transpose()?;
+        let own_cells = binding.list(Purpose::OwnCells, own_cells)?;
         Ok(BoundCopies { windows, words, messages, stream_messages, own_cells, in_place, traffic, largest })
     }
 
     /// Opens the channels. If one cannot be opened, closes those that are open.
-    fn open(
-        self,
-        device: &D,
-        fields: &[(usize, BoundField)],
-        channels: &Channels<'_>,
-        trace: &PartTrace<D>,
-    ) -> Result<Ways<D>, BuildError> {
-        let BoundCopies { windows, words, messages, stream_messages, own_cells, in_place, .. } = self;
-        let opened = (|| {
-            let mut messages = messages.open(device, fields, in_place, channels, trace)?;
-            let opened =
-                stream_messages.map(|(bound, unpack)| bound.open(device, unpack, channels.transport));
-            match opened.transpose() {
-                Ok(stream_messages) => Ok((messages, stream_messages)),
-                Err(error) => {
-                    messages.close(channels.transport);
-                    Err(error.into())
-                }
+    fn open(self, binding: &Binding<'_, D>, channels: &Channels<'_>) -> Result<Ways<D>, BuildError> {
+        let BoundCopies { mut windows, words, messages, mut stream_messages, own_cells, in_place, .. } = self;
+        let transport = channels.transport;
+        let opened = messages.open(binding, in_place, channels).and_then(|mut messages| {
+            let watched = stream_messages.as_mut().map_or(Ok(()), |it| it.open(binding.device, transport));
+            if watched.is_err() {
+                messages.close(transport);
             }
-        })();
-        match opened {
-            Ok((messages, stream_messages)) => {
-                Ok(Ways { messages, windows, words, stream_messages, own_cells })
-            }
-            Err(error) => {
-                windows.close(channels.transport);
-                Err(error)
-            }
+            Ok(watched.map(|()| messages)?)
+        });
+        if opened.is_err() {
+            windows.close(transport);
         }
+        Ok(Ways { messages: opened?, windows, words, stream_messages, own_cells })
     }
 }

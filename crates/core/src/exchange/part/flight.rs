@@ -6,7 +6,7 @@ use crate::callback::Callback;
 use crate::comm::{Missing, Served, WaitClock, WaitLimits};
 use crate::device::{DeviceId, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
-use crate::exchange::work::part::Part;
+use crate::exchange::work::Part;
 use crate::field::Storage;
 use crate::log;
 use crate::transport::Transport;
@@ -17,8 +17,8 @@ pub(crate) struct Flight {
     on_complete: Callback<ExchangeError>,
 }
 
-pub(crate) struct State {
-    pub(crate) parts: Vec<Box<dyn Part>>,
+struct State {
+    parts: Vec<Box<dyn Part>>,
     storages: Vec<Arc<Storage>>,
     status: Status,
     /// The number of exchanges that were started.
@@ -26,9 +26,9 @@ pub(crate) struct State {
     /// Whether the caller waits in `finish`.
     finishing: bool,
     /// Whether a part without a gate is incomplete.
-    pub(crate) waited_for: bool,
+    waited_for: bool,
     /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
-    pub(crate) wait_clock: WaitClock,
+    wait_clock: WaitClock,
     /// The message of a panic of the completion callback, to be returned by `finish`.
     panicked: Option<String>,
 }
@@ -93,7 +93,6 @@ impl Flight {
         state.status == Status::Travelling && state.waited_for
     }
 
-    /// Whether a device of the exchange is asynchronous.
     pub(crate) fn is_asynchronous(&self) -> bool {
         self.lock().parts.iter().any(|part| part.is_asynchronous())
     }
@@ -140,7 +139,7 @@ impl Flight {
         let attached = state.parts.first().map(|part| part.attach()).transpose()?;
         // Before anything is in streams: the exchange stays as it is.
         state.parts.iter().try_for_each(|part| part.check_stream(schedule))?;
-        state.begin_flight(schedule)?;
+        state.begin_flight()?;
         let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule, watched));
         if let Err(error) = &started {
             state.poison(transport, error.clone());
@@ -172,7 +171,7 @@ impl Flight {
             return;
         }
         state.wait_clock = WaitClock::new(limits);
-        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(schedule));
+        let gated = state.parts.iter_mut().try_for_each(|part| part.finish_behind_gate(transport, schedule));
         if let Err(error) = gated {
             state.poison(transport, error);
         }
@@ -260,15 +259,20 @@ impl Flight {
     /// Whether `is` holds for the status; `true` while another thread is polling, which may be about to open the gate, and may
     /// be waiting for this caller.
     fn may_be(&self, is: impl Fn(&Status) -> bool) -> bool {
+        self.try_lock().is_none_or(|state| is(&state.status))
+    }
+
+    /// `None` while another thread has the lock.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
-            Ok(state) => is(&state.status),
-            Err(TryLockError::Poisoned(poisoned)) => is(&poisoned.into_inner().status),
-            Err(TryLockError::WouldBlock) => true,
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
     /// Locks even after a panic: callbacks run without the lock, and parts do not panic.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -276,18 +280,12 @@ impl Flight {
 impl Served for Flight {
     /// Makes progress, unless another thread is doing so, and calls the callback if this completes the exchange.
     fn poll(&self, transport: &dyn Transport) {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut state) = self.try_lock() else { return };
         let is_gated = state.status == Status::Gated;
         if !is_gated && state.status != Status::Travelling {
             return;
         }
-        let mut complete = true;
-        let mut waited_for = false;
-        let mut failed = None;
+        let (mut complete, mut waited_for, mut failed) = (true, false, None);
         let finishing = state.finishing;
         for part in &mut state.parts {
             match part.poll(transport, finishing) {
@@ -325,21 +323,15 @@ impl Served for Flight {
 }
 
 impl State {
-    /// Returns an error unless nothing is in flight.
-    pub(crate) fn check_idle(&self) -> Result<(), ExchangeError> {
+    fn check_idle(&self) -> Result<(), ExchangeError> {
         match &self.status {
             Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
             Status::Idle => Ok(()),
-            Status::Travelling | Status::Arrived | Status::Gated => {
-                Err(ExchangeError::Poisoned("it was started while in flight".into()))
-            }
+            _ => Err(ExchangeError::Poisoned("it was started while in flight".into())),
         }
     }
 
-    /// Marks the exchange and its fields as in flight.
-    pub(crate) fn begin_flight(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        self.check_idle()?;
-        self.check_stream(schedule)?;
+    fn begin_flight(&mut self) -> Result<(), ExchangeError> {
         if let Some(taken) = self.storages.iter().position(|storage| !storage.take_off()) {
             self.storages[..taken].iter().for_each(|storage| storage.land());
             return Err(ExchangeError::InFlightElsewhere);
@@ -351,17 +343,15 @@ impl State {
     }
 
     /// Returns an error unless the streams that `schedule` names are those of the devices of the exchange.
-    pub(crate) fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    fn check_stream(&self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
         if schedule.streams().is_empty() || self.parts.is_empty() {
             return Ok(());
         }
         let is_ours = |device: DeviceId| self.parts.iter().any(|part| part.device() == device);
         if let Some(foreign) = schedule.streams().iter().find(|stream| !is_ours(stream.device_id())) {
             let devices: Vec<String> = self.parts.iter().map(|part| part.device().to_string()).collect();
-            return Err(ExchangeError::ForeignStream {
-                stream: foreign.device_id(),
-                devices: devices.join(", "),
-            });
+            let (stream, devices) = (foreign.device_id(), devices.join(", "));
+            return Err(ExchangeError::ForeignStream { stream, devices });
         }
         match self.parts.iter().find(|part| !part.is_ordered_by(schedule)) {
             Some(part) => Err(ExchangeError::NoStream { device: part.device(), streams: schedule.devices() }),
@@ -381,20 +371,20 @@ impl State {
     }
 
     /// Abandons all parts and ends the flight with `error`.
-    pub(crate) fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
+    fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
         let mut is_left = true;
         for part in &mut self.parts {
             is_left &= part.abandon(transport);
         }
         if !is_left {
-            // For good: nobody knows when the neighbour writes.
+            // For good: this rank cannot know when the neighbour writes.
             self.storages.iter().for_each(|storage| storage.hold());
         }
         self.end_flight(Status::Poisoned(error));
     }
 
     /// Ends the flight. Marks the fields as at rest only if this flight has marked them as in flight.
-    pub(crate) fn end_flight(&mut self, status: Status) {
+    fn end_flight(&mut self, status: Status) {
         if matches!(self.status, Status::Travelling | Status::Arrived) {
             self.storages.iter().for_each(|storage| storage.land());
         }

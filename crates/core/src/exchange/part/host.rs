@@ -1,25 +1,21 @@
 //! The part of an exchange whose fields are on a device that has done its work when a call returns: the CPU.
 //!
-//! It has a list of ways, such as messages and windows. `start` posts the receives, packs and sends the messages, opens the
-//! windows for neighbours, and copies the cells that the rank sends to itself. With one thread, each message is sent before
-//! the next one is packed. `poll` copies from the windows that neighbours have opened, and unpacks each message that has
-//! arrived. Nothing here waits for a device.
+//! It has a list of ways, such as messages and windows. Nothing here waits for a device.
 
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
-use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::part::{HostWay, Part, PartState, each_once};
+use crate::exchange::work::copy_list::{CopyList, lane};
 use crate::exchange::work::trace::PartTrace;
+use crate::exchange::work::{HostWay, Part, PartState, each_once};
 use crate::transport::Transport;
 
-/// A part on a device of type `D`, which is not asynchronous.
 pub(crate) struct HostPart<D: Device> {
     device: D,
     stream: D::Stream,
     ways: Vec<Box<dyn HostWay<D>>>,
     /// The copies of cells that the rank sends to itself.
     own_cells: CopyList<D>,
-    /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
+    /// The addresses of the blocks to which copies are anchored; empty if the addresses are fixed.
     bases: Vec<Pointer>,
     traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
@@ -42,13 +38,6 @@ impl<D: Device> HostPart<D> {
     }
 }
 
-/// The work of a part as a [`Lane`]. A macro, so that it borrows only these fields.
-macro_rules! lane {
-    ($part:expr) => {
-        Lane { device: &$part.device, bases: &$part.bases, stream: &$part.stream, trace: &$part.trace }
-    };
-}
-
 impl<D: Device> Part for HostPart<D> {
     fn device(&self) -> DeviceId {
         self.device.id()
@@ -69,13 +58,13 @@ impl<D: Device> Part for HostPart<D> {
         _watched: bool,
     ) -> Result<(), ExchangeError> {
         self.round ^= 1;
-        let lane = lane!(self);
+        let lane = lane!(self, &self.stream, transport);
         for way in &mut self.ways {
             way.begin();
             // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
-            // them is in flight, so nobody else touches the fields; the work before is done, since the device is
+            // them is in flight, so nothing else touches the fields; the work before is done, since the device is
             // synchronous, and the last exchange has ended.
-            unsafe { way.start(&lane, self.round, transport)? };
+            unsafe { way.start(&lane)? };
         }
         self.state = PartState::Travelling;
         // Neighbours have begun by now.
@@ -88,12 +77,12 @@ impl<D: Device> Part for HostPart<D> {
         if self.state != PartState::Travelling {
             return Ok(true);
         }
-        let lane = lane!(self);
+        let lane = lane!(self, &self.stream, transport);
         let mut complete = true;
         // Windows first: a neighbour may wait until its field is copied.
         for way in self.ways.iter_mut().rev() {
             // SAFETY: as in `start`; if the memory of halo cells is borrowed, it is borrowed exclusively.
-            complete &= unsafe { way.advance(&lane, self.round, transport, finishing)? };
+            complete &= unsafe { way.advance(&lane, finishing)? };
         }
         if complete {
             self.state = PartState::Arrived;
@@ -102,10 +91,10 @@ impl<D: Device> Part for HostPart<D> {
     }
 
     fn finish(&mut self, transport: &dyn Transport, _schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
-        let lane = lane!(self);
+        let lane = lane!(self, &self.stream, transport);
         for way in &mut self.ways {
             // SAFETY: as in `start`.
-            unsafe { way.finish(&lane, self.round, transport)? };
+            unsafe { way.finish(&lane)? };
         }
         self.state = PartState::Idle;
         Ok(())

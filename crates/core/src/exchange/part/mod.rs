@@ -1,17 +1,253 @@
 //! Bound exchanges: what is done every time, from start to finish.
 //!
 //! From the top down:
-//! - `bound`: a bound exchange: starting it, waiting for it, abandoning it;
+//! - here: a bound exchange: starting it, waiting for it, abandoning it; and the course of one on a device with streams;
 //! - `flight`: the state of one exchange, shared with the engine that polls it: idle, travelling, arrived, gated or
 //!   poisoned;
 //! - the parts, one for each device: `host`, of a device that has done its work when a call returns; `stream` with
-//!   `stream_phases`, of a device with streams, whose `course` is chosen at the start;
+//!   `stream_phases`, of a device with streams, whose course is chosen at the start;
 //! - `build`: makes the part of a device, once.
 
-pub(super) mod bound;
 mod build;
-mod course;
 pub(super) mod flight;
 pub(super) mod host;
 mod stream;
 mod stream_phases;
+
+use std::sync::Arc;
+
+use super::options::{ExchangeError, Schedule};
+use super::work::trace::HostWaits;
+use crate::comm::{Missing, Served as _, Tags};
+use crate::log;
+use crate::pattern::Pattern;
+use crate::transport::TransportError;
+use flight::{Flight, Status};
+
+/// A flight and the ranks that take part in it. Dropping it ends the exchange.
+pub(crate) struct Bound {
+    pub(crate) pattern: Pattern,
+    pub(crate) flight: Arc<Flight>,
+    pub(crate) waits: HostWaits,
+    pub(crate) tags: Vec<Tags>,
+}
+
+impl Bound {
+    /// Packs, sends and returns. On asynchronous devices it merely puts that into streams; the progress thread does the
+    /// rest, so that neighbours need no later call of this rank.
+    pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule, true)
+    }
+
+    /// As [`start`](Bound::start), of a caller that calls [`end`](Bound::end) next.
+    pub(crate) fn start_to_end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        self.begin(schedule, !matches!(schedule, Schedule::Blocking))
+    }
+
+    /// `driven`: the progress thread polls the exchange of an asynchronous device.
+    fn begin(&self, schedule: Schedule<'_>, driven: bool) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        comm.check_thread()?;
+        comm.engine().add(&self.flight);
+        let watched = !matches!(schedule, Schedule::Blocking) && comm.may_be_driven();
+        let started = self.flight.start(&**comm.transport(), &schedule, watched);
+        if started.is_err() {
+            comm.engine().remove(&self.flight);
+        } else if driven && self.flight.is_asynchronous() {
+            comm.drive();
+        }
+        started
+    }
+
+    /// Finishes the exchange: behind gates, without blocking, where that is possible; otherwise blocks until everything
+    /// has arrived.
+    pub(crate) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        let may_be_gated = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
+        if may_be_gated && comm.drive() {
+            // If this fails, so does `finish`.
+            self.flight.finish_behind_gates(&**comm.transport(), &schedule, comm.limits());
+        }
+        let finishing = self.flight.finishing();
+        self.wait_until("finish", |flight| !flight.is_waited_for());
+        let finished = self.flight.finish(&**comm.transport(), &schedule);
+        drop(finishing);
+        if self.flight.status() != Status::Gated {
+            comm.engine().remove(&self.flight);
+        }
+        finished
+    }
+
+    /// Completes an exchange in flight. Blocks until all its gates are open.
+    pub(crate) fn complete(&self) -> Result<(), ExchangeError> {
+        if self.flight.status() == Status::Gated {
+            self.wait_until("start", |flight| !flight.is_under_way());
+        }
+        match self.flight.status() {
+            Status::Idle | Status::Gated => Ok(()),
+            Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
+            Status::Travelling | Status::Arrived => self.end(Schedule::DefaultStream),
+        }
+    }
+
+    /// Blocks until the halos of the last exchange are in place.
+    pub(crate) fn synchronize(&self) -> Result<(), ExchangeError> {
+        self.waits.during("synchronize", || !self.flight.is_asynchronous(), || self.flight.synchronize())
+    }
+
+    /// Blocks until `done`, in the call `name`. Abandons the exchange if that takes too long.
+    fn wait_until(&self, name: &'static str, done: impl Fn(&Flight) -> bool) {
+        let wait = || self.pattern.comm().wait(|| self.flight.missing(), || Ok(done(&self.flight)));
+        let waited = self.waits.during(name, || done(&self.flight), wait);
+        if let Err(error) = waited {
+            self.give_up(match error {
+                TransportError::TimeLimit { what, ranks, limit } => {
+                    ExchangeError::TimeLimit { missing: what, ranks, limit }
+                }
+                other => other.into(),
+            });
+        }
+    }
+
+    /// On asynchronous devices, blocks until no exchange of this rank holds back a stream by a gate. While one does,
+    /// memory must not be allocated or freed.
+    pub(crate) fn wait_for_gates(&self) -> Result<(), ExchangeError> {
+        let comm = self.pattern.comm();
+        if self.flight.is_asynchronous() {
+            comm.wait(
+                || Missing::new("the gates of exchanges that are finished", Vec::new()),
+                || Ok(!comm.engine().is_gated()),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Makes progress, and returns whether `end` would not wait for a neighbour. Does not block.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.pattern.comm().progress();
+        self.flight.status() != Status::Travelling
+    }
+
+    /// Abandons the exchange and poisons it with `error`.
+    pub(crate) fn give_up(&self, error: ExchangeError) {
+        let comm = self.pattern.comm();
+        self.flight.abandon(&**comm.transport(), error);
+        comm.engine().remove(&self.flight);
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if self.flight.is_under_way() && !std::thread::panicking() {
+            // Neighbours receive the messages that they wait for. Here, only unpacking that is already in streams is
+            // done: the fields may have other owners by now.
+            let flight = &self.flight;
+            match self.pattern.comm().wait(|| flight.missing(), || Ok(!flight.is_under_way())) {
+                // The program has ended the wait, and knows.
+                Ok(()) | Err(TransportError::Interrupted { .. }) => {}
+                Err(error) => {
+                    log::error(format_args!("an exchange failed while it was dropped in flight: {error}"));
+                }
+            }
+        }
+        let exchanges = self.flight.completed();
+        self.tags.iter_mut().for_each(|tags| tags.end(exchanges));
+        self.give_up(ExchangeError::Poisoned("it was dropped".into()));
+        self.flight.release();
+    }
+}
+
+/// The course of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// The host sends messages, and hands over windows, when the device has packed. If there are words of neighbours, too,
+    /// the host awaits them, or the part's own stream does.
+    Hosted {
+        /// Whether the host awaits the words.
+        words_by_host: bool,
+    },
+    /// Streams do all of it, except that the host awaits the words of neighbours.
+    WordsByHost,
+    /// All of it is in the part's own stream.
+    OwnStream,
+    /// The same, except for the unpacking to borrowed memory, which `finish` puts into the caller's stream.
+    UnpackedInFinish,
+}
+
+/// What the choice depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    /// There are messages of the transport, or windows that hosts hand over; or nothing goes to other ranks.
+    pub(crate) is_hosted: bool,
+    /// Streams hand windows over by words.
+    pub(crate) has_words: bool,
+    /// Messages in streams go to borrowed memory.
+    pub(crate) unpacks_in_finish: bool,
+    /// The schedule names a stream: it is not `Blocking`.
+    pub(crate) names_stream: bool,
+    /// A thread polls the exchange until it ends.
+    pub(crate) is_watched: bool,
+    /// A stream that waits could hold back work that its wait depends on: the streams of the device share queues, which
+    /// other ranks of this process use, or exchanges that copy late.
+    pub(crate) may_hold_back: bool,
+}
+
+impl Course {
+    pub(crate) fn choose(facts: &Facts) -> Course {
+        let Facts { is_hosted, has_words, unpacks_in_finish, names_stream, is_watched, may_hold_back } =
+            *facts;
+        let words_by_host = has_words && (!names_stream || !is_watched || may_hold_back);
+        match (is_hosted, words_by_host, unpacks_in_finish) {
+            (true, ..) => Course::Hosted { words_by_host },
+            (false, true, _) => Course::WordsByHost,
+            (false, false, true) => Course::UnpackedInFinish,
+            (false, false, false) => Course::OwnStream,
+        }
+    }
+
+    /// Whether the host awaits words of neighbours.
+    pub(crate) fn awaits_words_on_host(self) -> bool {
+        matches!(self, Course::WordsByHost | Course::Hosted { words_by_host: true })
+    }
+
+    /// Whether the host sends messages or hands over windows.
+    pub(crate) fn is_hosted(self) -> bool {
+        matches!(self, Course::Hosted { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_combination_of_facts_has_its_course() {
+        use Course::*;
+
+        // hosted, words, unpacks in finish, names a stream, watched, may hold back
+        let table = [
+            ([1, 0, 0, 1, 1, 0], Hosted { words_by_host: false }),
+            ([1, 0, 0, 0, 0, 1], Hosted { words_by_host: false }),
+            ([1, 1, 0, 1, 1, 0], Hosted { words_by_host: false }),
+            ([1, 1, 0, 1, 1, 1], Hosted { words_by_host: true }),
+            ([1, 1, 1, 0, 1, 0], Hosted { words_by_host: true }),
+            ([0, 1, 0, 1, 1, 0], OwnStream),
+            ([0, 1, 0, 0, 1, 0], WordsByHost),
+            ([0, 1, 0, 1, 0, 0], WordsByHost),
+            ([0, 1, 0, 1, 1, 1], WordsByHost),
+            ([0, 1, 1, 1, 1, 1], WordsByHost),
+            ([0, 1, 1, 1, 1, 0], UnpackedInFinish),
+            ([0, 0, 1, 1, 1, 0], UnpackedInFinish),
+            // Messages in streams are awaited by streams, with and without a thread that watches.
+            ([0, 0, 0, 0, 0, 1], OwnStream),
+            ([0, 0, 1, 0, 0, 1], UnpackedInFinish),
+        ];
+        for (facts, expected) in table {
+            let [is_hosted, has_words, unpacks_in_finish, names_stream, is_watched, may_hold_back] =
+                facts.map(|fact| fact == 1);
+            let facts =
+                Facts { is_hosted, has_words, unpacks_in_finish, names_stream, is_watched, may_hold_back };
+            assert_eq!(Course::choose(&facts), expected, "{facts:?}");
+        }
+    }
+}

@@ -3,28 +3,26 @@
 
 use std::sync::Arc;
 
-use super::course::{Course, Facts};
+use super::{Course, Facts};
 use crate::device::{Device, DeviceError, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
-use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::device_user::{DeferredFrees, DeviceUser, LateCopies};
+use crate::exchange::work::copy_list::{CopyList, lane};
 use crate::exchange::work::mark::{Mark, Marks, Unpacked};
-use crate::exchange::work::part::PartState;
-use crate::exchange::work::streams::OwnStreams;
+use crate::exchange::work::streams::{DeferredFrees, DeviceUser, LateCopies, OwnStreams};
 use crate::exchange::work::trace::PartTrace;
+use crate::exchange::work::{HostWay as _, PartState};
 use crate::field::BoundField;
 use crate::transport::Transport;
 
-/// A part on a device of type `D`, which is asynchronous.
 pub(crate) struct StreamPart<D: Device> {
     pub(crate) device: D,
     pub(crate) streams: OwnStreams<D>,
     pub(crate) ways: Ways<D>,
-    /// The begins of the blocks to which copies are anchored; empty if the addresses are fixed.
+    /// The addresses of the blocks to which copies are anchored; empty if the addresses are fixed.
     pub(crate) bases: Vec<Pointer>,
     pub(crate) traffic: Traffic,
     /// The number of exchanges that were started, modulo 2.
@@ -86,14 +84,6 @@ pub(crate) struct Holds<D: Device> {
     pub(crate) deferred_frees: Option<DeferredFrees<D>>,
 }
 
-/// The part's own stream for the current exchange, as a [`Lane`]. A macro, so that it borrows only these fields.
-macro_rules! own_lane {
-    ($part:expr) => {
-        Lane { device: &$part.device, bases: &$part.bases, stream: $part.streams.now(), trace: &$part.trace }
-    };
-}
-pub(super) use own_lane;
-
 impl<D: Device> Points<D> {
     /// For a part with these `fields`: access to them from the host waits for the end of the last exchange.
     pub(crate) fn new(
@@ -145,7 +135,6 @@ impl<D: Device> StreamPart<D> {
         }
     }
 
-    /// Begins the next exchange.
     pub(crate) fn begin(&mut self, schedule: &Schedule<'_>) -> Result<(), DeviceError> {
         self.ways.messages.begin();
         self.ways.windows.begin();
@@ -183,18 +172,19 @@ impl<D: Device> StreamPart<D> {
         stream: Option<&D::Stream>,
         transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
+        let (lane, moves) = (lane!(self, self.streams.now(), transport), self.streams.moves.as_ref());
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
-        // them is in flight, so nobody else touches the fields; the send buffers are free since the last exchange has
+        // them is in flight, so nothing else touches the fields; the send buffers are free since the last exchange has
         // completed. The event `before` orders the caller's work before this.
-        unsafe { self.ways.messages.pack(&own_lane!(self), self.streams.moves(), self.round, transport)? };
+        unsafe { self.ways.messages.pack(&lane, moves)? };
         self.state = PartState::Packing { receiving: false };
         // Neighbours can begin while we copy our own cells.
         self.send(transport)?;
         // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
-        unsafe { self.ways.own_cells.run(&own_lane!(self))? };
+        unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
         self.start_stream_messages(stream, transport)?;
         // Last, since the stream may wait for neighbours here.
-        self.start_words()
+        self.start_words(transport)
     }
 
     /// Puts all of the exchange into the part's own stream.
@@ -205,9 +195,9 @@ impl<D: Device> StreamPart<D> {
     ) -> Result<(), ExchangeError> {
         // First: what tells the host that all is done comes last.
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
-        unsafe { self.ways.own_cells.run(&own_lane!(self))? };
+        unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
         self.start_stream_messages(stream, transport)?;
-        self.start_words()?;
+        self.start_words(transport)?;
         if self.course == Course::OwnStream {
             self.device.record(&self.points.unpacked.events[self.round], self.streams.now())?;
         }
@@ -216,11 +206,11 @@ impl<D: Device> StreamPart<D> {
     }
 
     /// Puts the hand-over of windows by words into the part's own stream.
-    pub(super) fn start_words(&mut self) -> Result<(), ExchangeError> {
+    pub(super) fn start_words(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let by_host = self.course.awaits_words_on_host();
         let Some(words) = &mut self.ways.words else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
-        unsafe { words.start(&own_lane!(self), self.round, by_host) }
+        unsafe { words.start(&lane!(self, self.streams.now(), transport), by_host) }
     }
 
     /// Puts the messages that streams exchange into the part's own stream, ordered after the work before `start` in the
@@ -237,7 +227,7 @@ impl<D: Device> StreamPart<D> {
         let Some(exchange) = &mut self.ways.stream_messages else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`. The messages of the last exchange are unpacked
         // before this.
-        unsafe { exchange.start(&own_lane!(self), transport) }
+        unsafe { exchange.start(&lane!(self, self.streams.now(), transport)) }
     }
 
     /// Makes later work in the part's own stream wait for the unpacking of the last exchange, unless that comes before in
@@ -252,10 +242,14 @@ impl<D: Device> StreamPart<D> {
 
     /// Puts the unpacking into the caller's `stream`, behind a gate or behind the arrival of messages in the part's own
     /// stream, and in any case behind the copies there.
-    pub(super) fn put_unpacking(&mut self, stream: &D::Stream) -> Result<(), DeviceError> {
+    pub(super) fn put_unpacking(
+        &mut self,
+        stream: &D::Stream,
+        transport: &dyn Transport,
+    ) -> Result<(), DeviceError> {
         // WAIT: unpacking behind a gate follows copies of the exchange's stream.
         self.wait_for_copies(stream)?;
-        let lane = Lane { device: &self.device, bases: &self.bases, stream, trace: &self.trace };
+        let lane = lane!(self, stream, transport);
         // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
         // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
         // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
@@ -283,7 +277,6 @@ impl<D: Device> StreamPart<D> {
         self.holds.deferred_frees.get_or_insert_with(|| DeferredFrees::new(&self.device));
     }
 
-    /// Opens the gate in the caller's stream, if there is one.
     pub(crate) fn open_gate(&mut self) {
         if let Some(open) = self.end.gate.take() {
             open();
@@ -296,7 +289,6 @@ impl<D: Device> StreamPart<D> {
         self.device.stream_wait(on, &self.points.moved)
     }
 
-    /// Whether the last exchange is unpacked.
     pub(super) fn is_last_unpacked(&self) -> Result<bool, DeviceError> {
         match &self.points.begun {
             _ if !self.ways.messages.are_received() => Ok(true),
@@ -336,10 +328,10 @@ impl<D: Device> StreamPart<D> {
         if !receiving || !self.ways.messages.is_packed(&self.device)? {
             return Ok(());
         }
-        // SAFETY: packing is done. Nobody writes the buffer before the next start, or the cells that are sent from
+        // SAFETY: packing is done. Nothing writes the buffer before the next start, or the cells that are sent from
         // fields while these are in flight.
         unsafe { self.ways.messages.send_group(transport)? };
-        self.ways.windows.open(self.round, transport)?;
+        self.ways.windows.open(&lane!(self, self.streams.now(), transport))?;
         self.ways.messages.trace_receives();
         self.state = PartState::Travelling;
         Ok(())

@@ -4,13 +4,14 @@
 //! immediate streams, the caller's thread does the work of `start`, `poll` and `finish`. Large staged messages are packed,
 //! sent and unpacked chunk by chunk.
 
-use super::course::Course;
-use super::stream::{StreamPart, own_lane};
+use super::Course;
+use super::stream::StreamPart;
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
+use crate::exchange::ways::messages::run::RemoteWrites;
 use crate::exchange::ways::stream_messages::run::StreamExchange;
-use crate::exchange::work::copy_list::Lane;
-use crate::exchange::work::part::{Part, PartState, each_once};
+use crate::exchange::work::copy_list::lane;
+use crate::exchange::work::{HostWay as _, Part, PartState, each_once};
 use crate::field::{LastWrite as _, Storage};
 use crate::transport::Transport;
 
@@ -76,18 +77,18 @@ impl<D: Device> Part for StreamPart<D> {
         if !travelling && !matches!(self.state, PartState::Packing { .. }) {
             return Ok(true);
         }
-        let (lane, finishing) = (own_lane!(self), finishing || gated);
-        let mut complete = self.ways.windows.advance(&lane, self.round, transport, finishing)? && travelling;
+        let (lane, finishing) = (lane!(self, self.streams.now(), transport), finishing || gated);
+        let mut complete = self.ways.windows.advance(&lane, finishing)? && travelling;
         if let Some(words) = &mut self.ways.words {
-            complete &= words.advance(&lane, self.round)?;
+            complete &= words.advance(&lane)?;
         }
         if let Some(exchange) = &mut self.ways.stream_messages {
             complete &= exchange.advance(&self.device, transport)?;
         }
         if travelling {
-            // SAFETY: nobody writes the buffers before the next start; the halo cells are in flight, and if their
+            // SAFETY: nothing writes the buffers before the next start; the halo cells are in flight, and if their
             // memory is borrowed, it is borrowed exclusively.
-            complete &= unsafe { self.ways.messages.advance(&lane, transport, finishing)? };
+            complete &= unsafe { self.ways.messages.advance(&lane, finishing)? };
         }
         if complete {
             self.holds.late_copies = None;
@@ -123,18 +124,16 @@ impl<D: Device> Part for StreamPart<D> {
             // WAIT: the caller's stream follows copies of the exchange's stream.
             self.wait_for_copies(on)?;
         }
-        let lane = Lane { device: &self.device, bases: &self.bases, stream: on, trace: &self.trace };
+        let lane = lane!(self, on, transport);
         // What a network adapter has written is visible to work that is put into a stream after its arrival.
         // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange until here, and
         // afterwards the order in `on`, and access from the host, which waits, keep others away.
-        unsafe { self.ways.messages.unpack(&lane)? };
-        // SAFETY: as above.
-        unsafe { self.ways.messages.unpack_rest(&lane)? };
+        unsafe { self.ways.messages.finish(&lane)? };
         if let Some(exchange) = &self.ways.stream_messages {
             // SAFETY: as above.
             unsafe { exchange.finish(&lane)? };
         }
-        self.ways.windows.finish(&own_lane!(self), self.round, transport)?;
+        self.ways.windows.finish(&lane!(self, self.streams.now(), transport))?;
         self.device.record(&self.points.unpacked.events[self.round], on)?;
         self.points.finished_on = stream.as_ref().map(D::Stream::handle);
         if stream.is_none() {
@@ -149,7 +148,11 @@ impl<D: Device> Part for StreamPart<D> {
         true
     }
 
-    fn finish_behind_gate(&mut self, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {
+    fn finish_behind_gate(
+        &mut self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
         let in_flight = matches!(self.state, PartState::Packing { .. } | PartState::Travelling);
         let Some(on) = schedule.stream(&self.device).filter(|_| in_flight) else { return Ok(()) };
         let _attached = self.device.attach()?;
@@ -160,7 +163,7 @@ impl<D: Device> Part for StreamPart<D> {
         }
         self.check_stream(schedule)?;
         if self.course == Course::UnpackedInFinish {
-            self.put_unpacking(&on)?;
+            self.put_unpacking(&on, transport)?;
             self.end.is_in_stream = true;
             return Ok(());
         }
@@ -172,7 +175,7 @@ impl<D: Device> Part for StreamPart<D> {
             return Ok(());
         }
         self.trace.prepare_row(&self.device, &on);
-        if self.device.gates().is_none() || !self.end.remote_writes.allow_gates() {
+        if self.device.gates().is_none() || self.end.remote_writes == RemoteWrites::Unordered {
             return Ok(());
         }
         self.defer_frees();
@@ -185,7 +188,7 @@ impl<D: Device> Part for StreamPart<D> {
         };
         // Chunks that have arrived are unpacked in our stream. The others are behind the gate, too: in our stream they
         // could come behind work that waits for the gate.
-        self.put_unpacking(&on)?;
+        self.put_unpacking(&on, transport)?;
         self.end.gate = Some(gate);
         Ok(())
     }
@@ -221,7 +224,8 @@ impl<D: Device> Part for StreamPart<D> {
     fn missing(&self) -> Vec<(usize, String)> {
         let in_streams = self.ways.words.iter().flat_map(|windows| windows.missing(self.round));
         let in_streams = in_streams.chain(self.ways.stream_messages.iter().flat_map(StreamExchange::missing));
-        each_once(self.ways.messages.missing().chain(self.ways.windows.missing()).chain(in_streams))
+        let hosted = self.ways.messages.missing().into_iter().chain(self.ways.windows.missing());
+        each_once(hosted.chain(in_streams))
     }
 
     fn abandon(&mut self, transport: &dyn Transport) -> bool {
@@ -243,7 +247,7 @@ impl<D: Device> Part for StreamPart<D> {
         let mut is_left = true;
         if let Some(words) = &mut self.ways.words {
             words.fail();
-            is_left = words.stop(&self.device, self.streams.now(), self.round, transport);
+            is_left = words.stop(&lane!(self, self.streams.now(), transport));
         }
         // On a lost device the thread cannot be attached; the channels are closed all the same.
         let _attached = self.device.attach();

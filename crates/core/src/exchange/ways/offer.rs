@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::memory::segment::{KeptMessage, SharedMessage};
-use super::stream_messages::group::AnyGroup;
+use super::memory::{KeptMessage, SharedMessage};
+use super::stream_messages::AnyGroup;
 use super::words::windows::StreamWord;
 use crate::device::{DeviceId, MAX_COPY_AXES, Pointer};
 use crate::exchange::options::{Obstacle, Way};
@@ -94,7 +94,7 @@ pub(crate) fn kept_message(window: &Window) -> Option<&KeptMessage> {
 }
 
 /// The receiver's answer to an offer.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Answer {
     /// The way of each field.
     pub(crate) ways: Vec<Way>,
@@ -148,6 +148,7 @@ pub(crate) struct PeerWindows {
 }
 
 /// The receiver's answer for one part, and the resources that the receiver keeps for it.
+#[derive(Default)]
 pub(crate) struct Acceptance {
     pub(crate) answer: Answer,
     /// The number of chunks of the message; 0 if it is not split.
@@ -160,9 +161,7 @@ pub(crate) struct Acceptance {
 impl Acceptance {
     /// An answer with these `ways`, without any memory.
     pub(crate) fn new(ways: Vec<Way>) -> Acceptance {
-        let (word, copied) = (AnsweredWord::None, AnsweredCopies::ByReceiver);
-        let answer = Answer { ways, obstacles: Vec::new(), token: None, word, copied };
-        Acceptance { answer, chunks: 0, windows: PeerWindows::default(), names: Vec::new() }
+        Acceptance { answer: Answer { ways, ..Answer::default() }, ..Acceptance::default() }
     }
 
     /// Whether a field goes this way.
@@ -175,9 +174,9 @@ impl Acceptance {
 #[derive(Default)]
 pub(crate) struct PartWays {
     /// For each rank to which this rank sends.
-    pub(crate) sends: BTreeMap<usize, SendWays>,
-    /// For each rank from which this rank receives.
-    pub(crate) receives: BTreeMap<usize, ReceiveWays>,
+    pub(crate) sends: BTreeMap<usize, PeerWays>,
+    /// For each rank from which this rank receives, with its offer.
+    pub(crate) receives: BTreeMap<usize, (Offer, PeerWays)>,
     /// Maximum size of a chunk in bytes.
     pub(crate) chunk: usize,
     /// The tag of the second chunk; later ones follow.
@@ -188,27 +187,14 @@ pub(crate) struct PartWays {
     pub(crate) streams: Option<(Arc<dyn AnyGroup>, u32)>,
 }
 
-/// The ways of the fields that are sent to one rank.
+/// The ways of the fields that are sent to one rank, or received from one.
 #[derive(Debug)]
-pub(crate) struct SendWays {
+pub(crate) struct PeerWays {
     /// The way of each field.
     pub(crate) ways: Vec<Way>,
     /// Why each field takes no quicker one.
     pub(crate) obstacles: Vec<Option<Obstacle>>,
-    /// The windows that are lent.
-    pub(crate) windows: PeerWindows,
-}
-
-/// The ways of the fields that are received from one rank.
-#[derive(Debug)]
-pub(crate) struct ReceiveWays {
-    /// The sender's offer.
-    pub(crate) offer: Offer,
-    /// The way of each field.
-    pub(crate) ways: Vec<Way>,
-    /// Why each field takes no quicker one.
-    pub(crate) obstacles: Vec<Option<Obstacle>>,
-    /// The windows that are borrowed.
+    /// The windows that are lent or borrowed.
     pub(crate) windows: PeerWindows,
 }
 

@@ -51,6 +51,10 @@ impl ExchangeTrace {
         Some(ExchangeTrace { number: log.next_exchange(), log })
     }
 
+    fn wait<T, E>(&self, name: &'static str, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.log.wait(name, Some(self.number), wait, Result::is_err)
+    }
+
     fn label(&self, phase: Phase, name: &'static str, row: u32, bytes: usize) -> SpanLabel {
         SpanLabel { phase, name, row, exchange: Some(self.number), bytes: bytes as u64 }
     }
@@ -69,9 +73,7 @@ impl HostWaits {
         wait: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, E> {
         match &self.0 {
-            Some(ExchangeTrace { log, number }) if !is_over() => {
-                log.wait(name, Some(*number), wait, Result::is_err)
-            }
+            Some(exchange) if !is_over() => exchange.wait(name, wait),
             _ => wait(),
         }
     }
@@ -90,7 +92,7 @@ impl<D: Device> PartTrace<D> {
         let timer = exchange.log.timer(device, EXCHANGES_BEHIND * launches)?;
         let name = format!("exchange {}", exchange.number);
         let row = exchange.log.row_of_own_stream(device, streams.now(), &name);
-        if let Some(moves) = streams.moves() {
+        if let Some(moves) = &streams.moves {
             exchange.log.row_of_own_stream(device, &moves.stream, &format!("{name}, moves"));
         }
         Ok(PartTrace(Some(Traced { exchange: exchange.clone(), timer, own: (streams.handles(), row) })))
@@ -129,9 +131,7 @@ impl<D: Device> PartTrace<D> {
     /// Runs `wait` and records it as a wait in the call `name`.
     pub(crate) fn wait<T, E>(&self, name: &'static str, wait: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         match &self.0 {
-            Some(Traced { exchange: ExchangeTrace { log, number }, .. }) => {
-                log.wait(name, Some(*number), wait, Result::is_err)
-            }
+            Some(traced) => traced.exchange.wait(name, wait),
             None => wait(),
         }
     }
@@ -146,7 +146,6 @@ impl<D: Device> PartTrace<D> {
 }
 
 impl TransferTrace {
-    /// Begins an exchange.
     pub(crate) fn open(&mut self) {
         if let Some(transfer) = &mut self.0 {
             (transfer.is_open, transfer.since) = (true, None);
@@ -160,7 +159,6 @@ impl TransferTrace {
         }
     }
 
-    /// Ends the span.
     pub(crate) fn end(&mut self) {
         if let Some(transfer) = &mut self.0 {
             transfer.close(false);

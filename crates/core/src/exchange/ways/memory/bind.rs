@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use super::lent_window::{Claim, LentWindow};
-use super::segment::{KeptMessage, SharedMessage};
 use super::windows::{BorrowedWindow, Windows};
+use super::{Claim, KeptMessage, LentWindow, SharedMessage};
 use crate::device::{CopyItem, Device, DeviceError};
-use crate::exchange::cells::packed::{MessageSet, sources, targets};
-use crate::exchange::cells::side::{Side, fill};
+use crate::exchange::cells::packed::{MessageSet, Neighbour};
+use crate::exchange::cells::side::{PieceCells, Side, fill};
 use crate::exchange::options::Way;
-use crate::exchange::ways::offer::{PartWays, ReceiveWays, SendWays, kept_message, lent_blocks};
+use crate::exchange::ways::Binding;
+use crate::exchange::ways::offer::{Offer, PartWays, PeerWays, kept_message, lent_blocks};
 use crate::exchange::ways::words::windows::StreamWindow;
-use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
-use crate::exchange::work::trace::PartTrace;
+use crate::exchange::work::copy_list::{Purpose, bytes};
 use crate::field::{BoundField, End};
-use crate::pattern::{Cells, Pattern, Piece};
+use crate::pattern::Piece;
 use crate::trace::Row;
 use crate::transport::{Direction, Window};
 
@@ -36,160 +35,119 @@ pub(crate) struct BoundWindows<D: Device> {
 
 /// Binds the windows that `ways` lends and borrows.
 pub(crate) fn bind_windows<D: Device>(
-    device: &D,
-    fields: &[(usize, BoundField)],
-    pattern: &Pattern,
+    binding: &Binding<'_, D>,
     ways: &PartWays,
-    trace: &PartTrace<D>,
 ) -> Result<BoundWindows<D>, DeviceError> {
-    let windows = Windows { lent: Vec::new(), borrowed: Vec::new() };
     let (lent, borrowed, direct) = Default::default();
-    let mut bound = BoundWindows {
-        windows,
-        lent,
-        borrowed,
-        direct,
-        packed: Default::default(),
-        shared_bytes: 0,
-        direct_bytes: 0,
-    };
+    let (windows, packed) = (Windows { lent: Vec::new(), borrowed: Vec::new() }, Default::default());
+    let mut bound =
+        BoundWindows { windows, lent, borrowed, direct, packed, shared_bytes: 0, direct_bytes: 0 };
     for (&peer, send) in &ways.sends {
-        bound.lend(device, fields, pattern, peer, send, trace)?;
+        bound.lend(binding, binding.neighbour(peer), send)?;
     }
     for (&peer, receive) in &ways.receives {
-        bound.borrow(device, fields, pattern, peer, receive, trace)?;
+        bound.borrow(binding, binding.neighbour(peer), receive)?;
     }
     Ok(bound)
 }
 
 impl<D: Device> BoundWindows<D> {
-    /// Adds the windows that are lent to `peer`: a message in shared memory, and fields.
+    /// Adds the windows for what is sent `to` a neighbour: on a message in shared memory, on fields, on the neighbour's halos.
     fn lend(
         &mut self,
-        device: &D,
-        fields: &[(usize, BoundField)],
-        pattern: &Pattern,
-        peer: usize,
-        SendWays { ways, windows, .. }: &SendWays,
-        trace: &PartTrace<D>,
+        binding: &Binding<'_, D>,
+        to: Neighbour<'_>,
+        PeerWays { ways, windows, .. }: &PeerWays,
     ) -> Result<(), DeviceError> {
+        let (&Binding { device, fields, trace, .. }, peer) = (binding, to.peer);
         let message = |way: Way| {
             let order = |position: usize| fields[position].1.memory_order();
-            MessageSet::of_way(peer, (ways, way), fields, order, sources(pattern, peer))
+            MessageSet::of_way(peer, (ways, way), fields, order, to.sources())
         };
         if let Some(pair) = &windows.messages {
             let message = message(Way::Shared);
             for (items, buffer) in self.packed.iter_mut().zip(pair) {
-                let pointer = message.pointer_in((buffer.pointer, buffer.bytes))?;
-                items.extend(message.copies(fields, pointer, Direction::Send)?);
+                items.extend(message.copies_within(fields, buffer.memory, Direction::Send)?);
             }
             self.shared_bytes += message.bytes;
             let transfer = trace.transfer(Row::To(peer), "lend message", message.bytes);
-            self.windows.lent.push(LentWindow::message(peer, windows_of(pair), transfer));
+            self.windows.lent.push(LentWindow::new((peer, windows_of(pair)), true, None, transfer));
         }
         if let Some(window) = &windows.direct {
-            let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-            let transfer =
-                trace.transfer(Row::To(peer), "lend field", direct_bytes(fields, ways, pieces, End::Source));
-            match &windows.word {
-                Some(word) => self.lent.push(StreamWindow {
-                    peer,
-                    on_halo: false,
-                    window: Arc::clone(window),
-                    word: word.clone(),
-                    transfer,
-                }),
-                None => {
-                    let claim = |kept: &KeptMessage| {
-                        let message = message(Way::Direct);
-                        let pointer = message.pointer_in((kept.pointer, kept.bytes))?;
-                        let items = message.copies(fields, pointer, Direction::Send)?;
-                        let pack = CopyList::bind(device, Purpose::TakingBack, items, None)?;
-                        Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
-                    };
-                    let claim = windows.kept.as_ref().map(claim).transpose()?;
-                    self.windows.lent.push(LentWindow::fields(peer, Arc::clone(window), claim, transfer));
-                }
+            let bytes = direct_bytes(fields, ways, to.sources());
+            let transfer = trace.transfer(Row::To(peer), "lend field", bytes);
+            if let Some(word) = &windows.word {
+                self.lent.push(StreamWindow::new(peer, false, (window, word), transfer));
+            } else {
+                let claim = |kept: &KeptMessage| {
+                    let items = message(Way::Direct).copies_within(fields, kept.memory, Direction::Send)?;
+                    let pack = binding.list(Purpose::TakingBack, items)?;
+                    Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
+                };
+                let claim = windows.kept.as_ref().map(claim).transpose()?;
+                let on = (peer, [Arc::clone(window), Arc::clone(window)]);
+                self.windows.lent.push(LentWindow::new(on, false, claim, transfer));
             }
         }
         if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {
-            let pieces = pattern.sends().get(&peer).map_or(&[][..], Vec::as_slice);
-            let items = direct_copies(fields, ways, window, pieces, End::Target)?;
+            let items = direct_copies(fields, ways, window, to.sent(), End::Target)?;
             let transfer = trace.transfer(Row::To(peer), "write halo", bytes(&items));
             self.direct.extend(items);
-            let (window, word) = (Arc::clone(window), word.clone());
-            self.borrowed.push(StreamWindow { peer, on_halo: true, window, word, transfer });
+            self.borrowed.push(StreamWindow::new(peer, true, (window, word), transfer));
         }
         Ok(())
     }
 
-    /// Adds the windows that are borrowed from `peer`: fields, and a message in shared memory.
+    /// Adds the windows for what is received `from` a neighbour: on its fields, on halos of this rank, on a message in shared
+    /// memory.
     fn borrow(
         &mut self,
-        device: &D,
-        fields: &[(usize, BoundField)],
-        pattern: &Pattern,
-        peer: usize,
-        ReceiveWays { offer, ways, windows, .. }: &ReceiveWays,
-        trace: &PartTrace<D>,
+        binding: &Binding<'_, D>,
+        from: Neighbour<'_>,
+        (offer, PeerWays { ways, windows, .. }): &(Offer, PeerWays),
     ) -> Result<(), DeviceError> {
-        let bind = |items| CopyList::bind(device, Purpose::Unpacking, items, None);
+        let (&Binding { device, fields, trace, .. }, peer) = (binding, from.peer);
+        let bind = |items| binding.list(Purpose::Unpacking, items);
         let message = |way: Way| {
             let order = |position: usize| offer.fields[position].order;
-            MessageSet::of_way(peer, (ways, way), fields, order, targets(pattern, peer))
+            MessageSet::of_way(peer, (ways, way), fields, order, from.targets())
         };
         if let Some(window) = &windows.direct {
-            let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-            let items = direct_copies(fields, ways, window, pieces, End::Source)?;
+            let items = direct_copies(fields, ways, window, from.received(), End::Source)?;
             self.direct_bytes += bytes(&items);
             let transfer = trace.transfer(Row::From(peer), "read field", bytes(&items));
-            match &windows.word {
-                Some(word) => {
-                    self.direct.extend(items);
-                    self.borrowed.push(StreamWindow {
-                        peer,
-                        on_halo: false,
-                        window: Arc::clone(window),
-                        word: word.clone(),
-                        transfer,
-                    });
-                }
-                None => {
-                    let copied = device.create_event(false)?;
-                    let unpack = |kept: &KeptMessage| {
-                        let message = message(Way::Direct);
-                        let pointer = message.pointer_in((kept.pointer, kept.bytes))?;
-                        bind(message.copies(fields, pointer, Direction::Receive)?)
-                    };
-                    let kept = windows.kept.as_ref().or_else(|| kept_message(window));
-                    let copies = (bind(items)?, kept.map(unpack).transpose()?);
-                    let window = BorrowedWindow::fields(peer, Arc::clone(window), copies, copied, transfer);
-                    self.windows.borrowed.push(window);
-                }
+            if let Some(word) = &windows.word {
+                self.direct.extend(items);
+                self.borrowed.push(StreamWindow::new(peer, false, (window, word), transfer));
+            } else {
+                let copied = device.create_event(false)?;
+                let unpack = |kept: &KeptMessage| {
+                    bind(message(Way::Direct).copies_within(fields, kept.memory, Direction::Receive)?)
+                };
+                let kept = windows.kept.as_ref().or_else(|| kept_message(window));
+                let (copies, message) = (vec![bind(items)?], kept.map(unpack).transpose()?);
+                let on = (peer, [Arc::clone(window), Arc::clone(window)]);
+                let window = BorrowedWindow::new(on, copies, message, copied, false, transfer);
+                self.windows.borrowed.push(window);
             }
         }
         if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {
-            let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-            let bytes = direct_bytes(fields, ways, pieces, End::Target);
+            let bytes = direct_bytes(fields, ways, from.targets());
             self.direct_bytes += bytes;
             let transfer = trace.transfer(Row::From(peer), "lend halo", bytes);
-            let (window, word) = (Arc::clone(window), word.clone());
-            self.lent.push(StreamWindow { peer, on_halo: true, window, word, transfer });
+            self.lent.push(StreamWindow::new(peer, true, (window, word), transfer));
         }
         if let Some(pair) = &windows.messages {
             let message = message(Way::Shared);
             let copies = |buffer: &SharedMessage| {
-                let pointer = message.pointer_in((buffer.pointer, buffer.bytes))?;
-                bind(message.copies(fields, pointer, Direction::Receive)?)
+                bind(message.copies_within(fields, buffer.memory, Direction::Receive)?)
             };
             let copies = pair.iter().map(copies).collect::<Result<_, DeviceError>>()?;
-            let is_borrowed =
-                |(field, way): (&(usize, BoundField), &Way)| *way == Way::Shared && field.1.storage.is_none();
-            let only_in_finish = fields.iter().zip(ways).any(is_borrowed);
+            let mut shared = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Shared);
+            let only_in_finish = shared.any(|((_, field), _)| field.storage.is_none());
             let transfer = trace.transfer(Row::From(peer), "read message", message.bytes);
-            let copied = device.create_event(false)?;
-            let window =
-                BorrowedWindow::message(peer, windows_of(pair), copies, copied, only_in_finish, transfer);
+            let (on, copied) = ((peer, windows_of(pair)), device.create_event(false)?);
+            let window = BorrowedWindow::new(on, copies, None, copied, only_in_finish, transfer);
             self.windows.borrowed.push(window);
         }
         Ok(())
@@ -214,10 +172,11 @@ fn direct_copies(
     {
         for piece in pieces {
             let side = |end: End| {
-                let (domain, cells) = cells_at(piece, end);
+                let cells = PieceCells::at(end, piece);
                 if end != lent {
-                    return Ok(Side::of_field(field, end, domain, cells));
+                    return Ok(Side::of_piece(field, cells));
                 }
+                let PieceCells { domain, cells, .. } = cells;
                 let mut blocks = lent_blocks(window).iter();
                 let block = blocks.find(|block| block.field == position && block.domain == domain);
                 let side =
@@ -237,23 +196,15 @@ fn direct_copies(
     Ok(items)
 }
 
-/// The number of bytes that are copied straight between our fields, at the end `ours`, and those of a neighbour.
-fn direct_bytes(fields: &[(usize, BoundField)], ways: &[Way], pieces: &[Piece], ours: End) -> usize {
+/// The number of bytes of these cells of our fields in all fields that are copied straight.
+fn direct_bytes<'p>(
+    fields: &[(usize, BoundField)],
+    ways: &[Way],
+    cells: impl Iterator<Item = PieceCells<'p>> + Clone,
+) -> usize {
     let direct = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Direct);
     let bytes = direct.flat_map(|((_, field), _)| {
-        let of_piece = |piece: &Piece| {
-            let (domain, cells) = cells_at(piece, ours);
-            Side::of_field(field, ours, domain, cells).elements()
-        };
-        pieces.iter().map(move |piece| of_piece(piece) * field.element.bytes())
+        cells.clone().map(|piece| Side::of_piece(field, piece).elements() * field.element.bytes())
     });
     bytes.sum()
-}
-
-/// The domain and the cells of a piece at one end.
-fn cells_at(piece: &Piece, end: End) -> (usize, &Cells) {
-    match end {
-        End::Source => (piece.source_domain, &piece.source),
-        End::Target => (piece.target_domain, &piece.target),
-    }
 }

@@ -4,16 +4,16 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::segment::{KeptMessage, ReleaseFlag, Segment};
+use super::{KeptMessage, ReleaseFlag, Segment};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
-use crate::exchange::cells::packed::{MessageSet, sources};
+use crate::exchange::cells::packed::{MessageSet, Neighbour};
 use crate::exchange::options::Way;
-use crate::exchange::ways::fields::{DeviceMemory, PartFields};
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
+use crate::exchange::ways::{DeviceMemory, PartFields};
 use crate::field::{BlockLayout, BoundField, ranges_of};
 use crate::log;
-use crate::pattern::{Pattern, Piece};
+use crate::pattern::Piece;
 use crate::transport::{Lease, SharedMemory, TransportError, Window};
 
 /// A neighbour's field, mapped by this process.
@@ -50,11 +50,10 @@ impl PartFields {
         }
     }
 
-    /// Maps a field of `peer`; returns `None` if not all cells that the peer sends can be reached.
+    /// Maps a field of a neighbour; returns `None` if not all cells that the neighbour sends can be reached.
     pub(crate) fn map_field(
         &self,
-        pattern: &Pattern,
-        peer: usize,
+        from: Neighbour<'_>,
         position: usize,
         FieldHandle { memory, blocks }: &FieldHandle,
     ) -> Result<Option<MappedField>, TransportError> {
@@ -62,9 +61,8 @@ impl PartFields {
         let element = self.fields[position].1.element;
         let (begin, owner): (Pointer, Arc<dyn Any + Send + Sync>) = match memory {
             MemoryToken::Shared(token) if on_host => {
-                let Some(memory) = pattern.comm().transport().map(peer, token)? else { return Ok(None) };
-                let pieces = pattern.receives().get(&peer).map_or(&[][..], Vec::as_slice);
-                if !shares(&memory, pieces, blocks, element) {
+                let Some(memory) = from.transport().map(from.peer, token)? else { return Ok(None) };
+                if !shares(&memory, from.received(), blocks, element) {
                     return Ok(None);
                 }
                 (memory.pointer(), Arc::new(memory))
@@ -77,7 +75,8 @@ impl PartFields {
                     Ok(memory) => memory,
                     Err(error) => {
                         log::warning(format_args!(
-                            "receiving a field of rank {peer} in messages: its memory cannot be imported: {error}"
+                            "receiving a field of rank {} in messages: its memory cannot be imported: {error}",
+                            from.peer
                         ));
                         return Ok(None);
                     }
@@ -137,38 +136,38 @@ fn shares(
 pub(crate) fn window_on(segment: &Segment, mapped: Vec<MappedField>) -> Option<Arc<Window>> {
     let (blocks, owners): (Vec<_>, Vec<_>) =
         mapped.into_iter().map(|MappedField { blocks, owner }| (blocks, owner)).unzip();
-    let imported = Imported::new(owners, segment.release_flag()?);
+    let imported = Imported { memory: owners, released: segment.release_flag()? };
     let blocks = blocks.into_iter().flatten().collect();
     let lent = LentFields { blocks, _owners: vec![Arc::new(imported) as _], ..LentFields::default() };
-    let (memory, offset) = segment.direct();
-    Window::between_processes(memory, offset, lent).map(Arc::new)
+    segment.window_on_fields(lent)
 }
 
 impl PartFields {
-    /// Whether this rank can pack into memory that it shares with `peer`, in another process.
-    pub(crate) fn packs(&self, pattern: &Pattern, peer: usize) -> bool {
-        pattern.comm().transport().is_near(peer) && self.device.info().runs_on_host()
+    /// Whether this rank can pack into memory that it shares with a neighbour in another process.
+    pub(crate) fn packs(&self, to: Neighbour<'_>) -> bool {
+        to.is_near() && self.device.info().runs_on_host()
     }
 
-    /// The size of the message in place of the fields that `peer` copies, in bytes.
-    pub(crate) fn kept_bytes(&self, pattern: &Pattern, peer: usize, ways: &[Way]) -> usize {
+    /// The size of the message in place of the fields that a neighbour copies, in bytes.
+    pub(crate) fn kept_bytes(&self, to: Neighbour<'_>, ways: &[Way]) -> usize {
         let order = |position: usize| self.fields[position].1.memory_order();
-        MessageSet::of_way(peer, (ways, Way::Direct), &self.fields, order, sources(pattern, peer)).bytes
+        MessageSet::of_way(to.peer, (ways, Way::Direct), &self.fields, order, to.sources()).bytes
     }
 
-    /// Allocates the memory for a message in place of the fields that `window` lends to `peer` in this process. On devices
+    /// Allocates the memory for a message in place of the fields that `window` lends to a neighbour in this process. On devices
     /// that work asynchronously there is none: a neighbour's progress thread copies from the fields.
-    pub(crate) fn keep_message(&self, pattern: &Pattern, peer: usize, ways: &[Way], window: &Window) {
+    pub(crate) fn keep_message(&self, to: Neighbour<'_>, ways: &[Way], window: &Window) {
         let Some(lent) = window.lent::<LentFields>().filter(|_| self.device.info().runs_on_host()) else {
             return;
         };
-        match self.device.allocate(self.kept_bytes(pattern, peer, ways)) {
+        match self.device.allocate(self.kept_bytes(to, ways)) {
             Ok(DeviceMemory { pointer, bytes, owner }) => {
-                let _ = lent.kept.set(KeptMessage { pointer, bytes, _owner: owner });
+                let _ = lent.kept.set(KeptMessage { memory: (pointer, bytes), _owner: owner });
             }
             Err(error) => {
                 log::warning(format_args!(
-                    "`finish` waits until rank {peer} has copied from our fields: {error}"
+                    "`finish` waits until rank {} has copied from our fields: {error}",
+                    to.peer
                 ));
             }
         }
@@ -222,8 +221,8 @@ impl PartFields {
     /// the neighbour has released it.
     pub(crate) fn owners_until_released(&self, segment: &Segment) -> Vec<Arc<dyn Any + Send + Sync>> {
         match segment.release_flag() {
-            Some(flag) if !self.device.info().runs_on_host() => {
-                vec![Arc::new(Exported::new(self.owners(), flag)) as _]
+            Some(released) if !self.device.info().runs_on_host() => {
+                vec![Arc::new(Exported { memory: self.owners(), released }) as _]
             }
             // Memory of the host stays valid as long as one of the processes has mapped it.
             _ => self.owners(),
@@ -242,19 +241,8 @@ type Owners = Vec<Arc<dyn Any + Send + Sync>>;
 
 /// Memory of another process, mapped by the reader. Dropping it releases the memory.
 pub(crate) struct Imported {
-    memory: Owners,
-    released: ReleaseFlag,
-}
-
-impl Imported {
-    pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Imported {
-        Imported { memory, released }
-    }
-
-    /// Adds memory that is released together with the rest.
-    pub(crate) fn add(&mut self, memory: Arc<dyn Any + Send + Sync>) {
-        self.memory.push(memory);
-    }
+    pub(crate) memory: Owners,
+    pub(crate) released: ReleaseFlag,
 }
 
 impl Drop for Imported {
@@ -266,18 +254,12 @@ impl Drop for Imported {
 
 /// Memory that another process has mapped, kept by the owner. It outlives this value until the reader has released it.
 pub(crate) struct Exported {
-    memory: Owners,
-    released: ReleaseFlag,
+    pub(crate) memory: Owners,
+    pub(crate) released: ReleaseFlag,
 }
 
 /// Memory that its owner has dropped but the reader has not yet released.
 static UNRELEASED: Mutex<Vec<Exported>> = Mutex::new(Vec::new());
-
-impl Exported {
-    pub(crate) fn new(memory: Owners, released: ReleaseFlag) -> Exported {
-        Exported { memory, released }
-    }
-}
 
 impl Drop for Exported {
     fn drop(&mut self) {

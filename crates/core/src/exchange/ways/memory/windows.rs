@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::lent_window::LentWindow;
+use super::LentWindow;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
+use crate::exchange::work::HostWay;
 use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::part::HostWay;
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{Lent, Transport, TransportError, Window};
 
@@ -49,15 +49,9 @@ impl<D: Device> Windows<D> {
         self.lent.is_empty() && self.borrowed.is_empty()
     }
 
-    /// Begins an exchange.
-    pub(crate) fn begin(&mut self) {
-        self.lent.iter_mut().for_each(LentWindow::begin);
-        self.borrowed.iter_mut().for_each(BorrowedWindow::begin);
-    }
-
     /// Opens all windows to neighbours: the memory is ready to be read.
-    pub(crate) fn open(&mut self, round: usize, transport: &dyn Transport) -> Result<(), ExchangeError> {
-        self.lent.iter_mut().try_for_each(|lent| lent.open(round, transport))?;
+    pub(crate) fn open(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        self.lent.iter_mut().try_for_each(|lent| lent.open(lane))?;
         // The spans of borrowed windows begin here: before, nothing was waited for.
         self.borrowed.iter_mut().for_each(|borrowed| borrowed.transfer.begin());
         Ok(())
@@ -65,19 +59,13 @@ impl<D: Device> Windows<D> {
 
     /// Copies from the windows that neighbours have opened; to borrowed memory only if `finishing`. Returns whether no
     /// neighbour is waited for.
-    pub(crate) fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
+    pub(crate) fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
         let mut complete = true;
         for borrowed in &mut self.borrowed {
-            complete &= borrowed.advance(lane, round, transport, finishing)?;
+            complete &= borrowed.advance(lane, finishing)?;
         }
         for lent in &mut self.lent {
-            complete &= lent.returned(lane, round, transport, finishing)?;
+            complete &= lent.returned(lane, finishing)?;
         }
         Ok(complete)
     }
@@ -87,125 +75,64 @@ impl<D: Device> Windows<D> {
         if self.borrowed.iter().any(|borrowed| borrowed.reading == Reading::Waiting) {
             return Ok(());
         }
-        self.borrowed.iter().try_for_each(|borrowed| borrowed.wait_for_copies(device))
+        let mut copying = self.borrowed.iter().filter(|it| matches!(it.reading, Reading::Copying(_)));
+        copying.try_for_each(|borrowed| device.host_wait(&borrowed.copied))
     }
 
     /// Does the copies that are left to `finish`.
-    pub(crate) fn finish(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
-        self.borrowed.iter_mut().try_for_each(|borrowed| borrowed.finish(lane, round, transport))
-    }
-
-    /// The neighbours that are waited for, each also in words.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
-        let borrowed = self.borrowed.iter().filter_map(BorrowedWindow::missing);
-        borrowed.chain(self.lent.iter().filter_map(LentWindow::missing))
-    }
-
-    /// Ends the spans of windows under way in the time line as failed.
-    pub(crate) fn fail(&mut self) {
-        self.lent.iter_mut().for_each(LentWindow::fail);
-        self.borrowed.iter_mut().for_each(|borrowed| borrowed.transfer.fail());
-    }
-
-    /// Closes the lent windows and leaves the borrowed ones, for good.
-    pub(crate) fn close(&self, transport: &dyn Transport) {
-        self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
-        self.lent.iter().for_each(|lent| lent.close(transport));
+    pub(crate) fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        self.borrowed.iter_mut().try_for_each(|borrowed| borrowed.finish(lane))
     }
 }
 
 impl<D: Device> HostWay<D> for Windows<D> {
     fn begin(&mut self) {
-        Windows::begin(self);
+        self.lent.iter_mut().for_each(LentWindow::begin);
+        self.borrowed.iter_mut().for_each(BorrowedWindow::begin);
     }
 
-    unsafe fn start(
-        &mut self,
-        _lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
-        self.open(round, transport)
+    unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        self.open(lane)
     }
 
-    unsafe fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
-        Windows::advance(self, lane, round, transport, finishing)
+    unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
+        Windows::advance(self, lane, finishing)
     }
 
-    unsafe fn finish(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
-        Windows::finish(self, lane, round, transport)
+    unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        Windows::finish(self, lane)
     }
 
     fn missing(&self) -> Vec<(usize, String)> {
-        Windows::missing(self).collect()
+        let borrowed = self.borrowed.iter().filter_map(BorrowedWindow::missing);
+        borrowed.chain(self.lent.iter().filter_map(LentWindow::missing)).collect()
     }
 
     fn fail(&mut self) {
-        Windows::fail(self);
+        self.lent.iter_mut().for_each(LentWindow::fail);
+        self.borrowed.iter_mut().for_each(|borrowed| borrowed.transfer.fail());
     }
 
+    /// Closes the lent windows and leaves the borrowed ones.
     fn close(&mut self, transport: &dyn Transport) {
-        Windows::close(self, transport);
+        self.borrowed.iter().for_each(|borrowed| borrowed.leave(transport));
+        self.lent.iter().for_each(|lent| lent.close(transport));
     }
 }
 
 impl<D: Device> BorrowedWindow<D> {
-    /// Borrows fields; `message` copies from the message that their owner may leave in their place.
-    pub(crate) fn fields(
-        peer: usize,
-        window: Arc<Window>,
-        (copies, message): (CopyList<D>, Option<CopyList<D>>),
-        copied: D::Event,
-        transfer: TransferTrace,
-    ) -> BorrowedWindow<D> {
-        let windows = [Arc::clone(&window), window];
-        BorrowedWindow {
-            peer,
-            windows,
-            copies: vec![copies],
-            message,
-            copied,
-            only_in_finish: false,
-            reading: Reading::Done,
-            transfer,
-        }
-    }
-
-    /// Borrows two messages, used in turn, with the copies from each.
-    pub(crate) fn message(
-        peer: usize,
-        windows: [Arc<Window>; 2],
+    /// `windows` are on one field, or on two messages that are used in turn, as are `copies`; `message` copies from the message
+    /// that the owner of fields may leave in their place. `only_in_finish`: the copies go to borrowed memory.
+    pub(crate) fn new(
+        (peer, windows): (usize, [Arc<Window>; 2]),
         copies: Vec<CopyList<D>>,
+        message: Option<CopyList<D>>,
         copied: D::Event,
         only_in_finish: bool,
         transfer: TransferTrace,
     ) -> BorrowedWindow<D> {
-        BorrowedWindow {
-            peer,
-            windows,
-            copies,
-            message: None,
-            copied,
-            only_in_finish,
-            reading: Reading::Done,
-            transfer,
-        }
+        let reading = Reading::Done;
+        BorrowedWindow { peer, windows, copies, message, copied, only_in_finish, reading, transfer }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -213,24 +140,13 @@ impl<D: Device> BorrowedWindow<D> {
         self.transfer.open();
     }
 
-    /// Blocks until the copies are done, if they have begun.
-    fn wait_for_copies(&self, device: &D) -> Result<(), DeviceError> {
-        if matches!(self.reading, Reading::Copying(_)) { device.host_wait(&self.copied) } else { Ok(()) }
-    }
-
     /// Copies from the window once it is open, unless that is left to `finish`, and returns the window once the copies
     /// are done. Returns whether the neighbour is no longer waited for.
-    pub(crate) fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
+    pub(crate) fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
         if self.reading == Reading::Waiting {
-            match self.windows[round].begin_read() {
+            match self.windows[lane.round].begin_read() {
                 Some(lent) => self.reading = Reading::Ready(lent),
-                None if self.windows[round].is_withdrawn() => {
+                None if self.windows[lane.round].is_withdrawn() => {
                     return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
                 }
                 None => return Ok(false),
@@ -239,26 +155,21 @@ impl<D: Device> BorrowedWindow<D> {
         if let Reading::Ready(lent) = self.reading
             && (finishing || !self.only_in_finish)
         {
-            self.copy(lent, lane, round)?;
+            self.copy(lent, lane)?;
         }
         if let Reading::Copying(lent) = self.reading
             && lane.device.query(&self.copied)?
         {
-            self.give_back(lent, round, transport)?;
+            self.give_back(lent, lane)?;
         }
         Ok(matches!(self.reading, Reading::Ready(_) | Reading::Done))
     }
 
     /// Does the copies that are left to `finish`.
-    pub(crate) fn finish(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    pub(crate) fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let Reading::Ready(lent) = self.reading {
-            self.copy(lent, lane, round)?;
-            self.give_back(lent, round, transport)?;
+            self.copy(lent, lane)?;
+            self.give_back(lent, lane)?;
         }
         Ok(())
     }
@@ -269,10 +180,10 @@ impl<D: Device> BorrowedWindow<D> {
         transport.notify(self.peer);
     }
 
-    fn copy(&mut self, lent: Lent, lane: &Lane<'_, D>, round: usize) -> Result<(), ExchangeError> {
+    fn copy(&mut self, lent: Lent, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.reading = Reading::Copying(lent);
         let copies = match lent {
-            Lent::Memory => Some(&self.copies[round % self.copies.len()]),
+            Lent::Memory => Some(&self.copies[lane.round % self.copies.len()]),
             Lent::Message => self.message.as_ref(),
         };
         // Both ends have bound their copies from the same memory for the message, so there are copies.
@@ -285,21 +196,16 @@ impl<D: Device> BorrowedWindow<D> {
         Ok(())
     }
 
-    fn give_back(
-        &mut self,
-        lent: Lent,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    fn give_back(&mut self, lent: Lent, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.reading = Reading::Done;
         let was_whole = match lent {
-            Lent::Memory => self.windows[round].end_read(),
+            Lent::Memory => self.windows[lane.round].end_read(),
             Lent::Message => {
-                self.windows[round].end_message();
+                self.windows[lane.round].end_message();
                 true
             }
         };
-        transport.notify(self.peer);
+        lane.transport.notify(self.peer);
         if !was_whole {
             return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
         }

@@ -2,19 +2,18 @@
 
 use std::cmp::Reverse;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::message::{Message, MessageState, ReceivedMessage, SentMessage};
 use super::run::{Group, Messages};
-use super::sets::MessageSets;
+use super::{Message, MessageSets, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::cells::packed::{Location, MessageLayout, MessageSet};
-use crate::exchange::ways::fields::BuildError;
-use crate::exchange::work::buffers::{Batch, Buffers, Staging};
-use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::ways::{Binding, BuildError};
+use crate::exchange::work::HostWay as _;
+use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, Staging, bytes};
 use crate::exchange::work::mark::{Mark, Marks};
-use crate::exchange::work::trace::PartTrace;
-use crate::field::{BoundField, LINE_BYTES};
+use crate::field::LINE_BYTES;
 use crate::trace::Row;
 use crate::transport::{Direction, Transport, TransportError};
 
@@ -30,7 +29,6 @@ pub(crate) struct BoundMessages<D: Device> {
     buffers: Buffers<D>,
 }
 
-/// One message.
 struct BoundMessage<D: Device> {
     layout: MessageLayout,
     /// The copies that pack or unpack it, if it has a list of its own.
@@ -42,7 +40,6 @@ struct BoundMessage<D: Device> {
 /// The transport and the tags with which the channels of a part are opened.
 pub(crate) struct Channels<'t> {
     pub(crate) transport: &'t dyn Transport,
-    /// The tag of the part.
     pub(crate) tag: u32,
     /// The tag of the second chunk; later ones follow.
     pub(crate) chunk_tag: u32,
@@ -51,13 +48,13 @@ pub(crate) struct Channels<'t> {
 /// Binds the messages of `sets`. `packed` are the copies to the two messages in shared memory, which are packed along
 /// with the first group; `marks` makes the points at which groups are packed.
 pub(crate) fn bind_messages<D: Device>(
-    device: &D,
-    fields: &[(usize, BoundField)],
+    binding: &Binding<'_, D>,
     mut sets: MessageSets,
     packed: [Vec<CopyItem>; 2],
     staging: &Staging,
     marks: &mut Marks<D>,
 ) -> Result<BoundMessages<D>, DeviceError> {
+    let device = binding.device;
     sets.groups.iter_mut().fold(0, |end, group| group.move_behind(end));
     sets.chunks.move_behind(sets.whole.bytes);
     let sent: Vec<Batch> = sets.groups.iter().map(|group| staging.batch(group.in_buffer())).collect();
@@ -67,12 +64,20 @@ pub(crate) fn bind_messages<D: Device>(
     let buffers = Buffers::new(device, staging, &sent, &received)?;
     // Several threads, or an asynchronous device, are faster with the copies of all messages at once.
     let one_by_one = device.info().runs_on_host() && device.info().compute_units == 1;
-    let binder = MessageBinder { device, fields, buffers: &buffers, one_by_one };
+    let binder = MessageBinder { binding, buffers: &buffers, one_by_one };
 
     let (mut sends, first_copies) = binder.bind(&sets.groups[0], &sent[0], Direction::Send)?;
-    let mut groups = vec![binder.first_group(sends.len(), &sent[0], first_copies, packed, marks.mark()?)?];
+    let mut lists = Vec::from(packed);
+    if lists[1].is_empty() {
+        // Without shared memory the two lists are the same: one is enough.
+        lists.truncate(1);
+    }
+    lists.iter_mut().for_each(|list| list.extend(first_copies.iter().cloned()));
+    let mut groups = vec![binder.group(0..sends.len(), &sent[0], lists, marks.mark()?)?];
     for (set, batch) in sets.groups.iter().zip(&sent).skip(1) {
-        groups.push(binder.later_group(sends.len(), set, batch, marks.mark()?)?);
+        let (mark, messages) = (marks.mark()?, sends.len()..sends.len() + set.messages.len());
+        let items = set.copies(binding.fields, buffers.on_device(Direction::Send, batch), Direction::Send)?;
+        groups.push(binder.group(messages, batch, vec![items], mark)?);
         sends.extend(set.messages.iter().map(|layout| BoundMessage {
             layout: layout.clone(),
             copies: None,
@@ -85,20 +90,17 @@ pub(crate) fn bind_messages<D: Device>(
 }
 
 impl<D: Device> BoundMessages<D> {
-    /// Whether there are messages from neighbours.
     pub(crate) fn are_received(&self) -> bool {
         !self.receives.is_empty()
     }
 
-    /// Opens the channels of all messages. `in_place` lists the positions of the `fields` that stretches of messages
+    /// Opens the channels of all messages. `in_place` lists the positions of the fields that stretches of messages
     /// lie in. If a channel cannot be opened, closes those that are open.
     pub(crate) fn open(
         self,
-        device: &D,
-        fields: &[(usize, BoundField)],
+        binding: &Binding<'_, D>,
         in_place: Vec<usize>,
         channels: &Channels<'_>,
-        trace: &PartTrace<D>,
     ) -> Result<Messages<D>, BuildError> {
         let BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers } = self;
         let host_copy = buffers.host_copy(Direction::Receive, &unpack_batch);
@@ -106,18 +108,18 @@ impl<D: Device> BoundMessages<D> {
             sends: Vec::with_capacity(sends.len()),
             receives: Vec::with_capacity(receives.len()),
             groups,
-            unpack: CopyList::bind(device, Purpose::Unpacking, unpack, host_copy)?,
+            unpack: CopyList::bind(binding.device, Purpose::Unpacking, unpack, host_copy)?,
             groups_sent: 0,
             buffers: Arc::new(buffers),
-            in_place: in_place.into_iter().filter_map(|field| fields[field].1.storage.clone()).collect(),
+            in_place: in_place.into_iter().filter_map(|at| binding.fields[at].1.storage.clone()).collect(),
         };
         let opened = (|| -> Result<(), TransportError> {
             for BoundMessage { layout, copies, .. } in sends {
-                let message = messages.open(device, &layout, Direction::Send, channels, trace)?;
+                let message = messages.open(binding, &layout, Direction::Send, channels)?;
                 messages.sends.push(SentMessage { message, pack: copies });
             }
             for BoundMessage { layout, copies, is_borrowed } in receives {
-                let message = messages.open(device, &layout, Direction::Receive, channels, trace)?;
+                let message = messages.open(binding, &layout, Direction::Receive, channels)?;
                 messages.receives.push(ReceivedMessage {
                     message,
                     unpack: copies,
@@ -136,14 +138,12 @@ impl<D: Device> BoundMessages<D> {
 }
 
 impl<D: Device> Messages<D> {
-    /// Opens the channel of a message.
     fn open(
         &self,
-        device: &D,
+        &Binding { device, trace, .. }: &Binding<'_, D>,
         layout: &MessageLayout,
         direction: Direction,
         channels: &Channels<'_>,
-        trace: &PartTrace<D>,
     ) -> Result<Message, TransportError> {
         let buffer = self.buffers.on_wire(direction);
         let ranges = layout.stretches.iter().map(|stretch| {
@@ -167,10 +167,8 @@ impl<D: Device> Messages<D> {
     }
 }
 
-/// Binds the messages of one part.
 struct MessageBinder<'b, D: Device> {
-    device: &'b D,
-    fields: &'b [(usize, BoundField)],
+    binding: &'b Binding<'b, D>,
     buffers: &'b Buffers<D>,
     /// Whether each message has a list of copies of its own.
     one_by_one: bool,
@@ -189,7 +187,7 @@ impl<D: Device> MessageBinder<'_, D> {
         batch: &Batch,
         direction: Direction,
     ) -> Result<(Vec<BoundMessage<D>>, Vec<CopyItem>), DeviceError> {
-        let MessageBinder { device, fields, buffers, one_by_one } = *self;
+        let MessageBinder { binding: &Binding { device, fields, .. }, buffers, one_by_one } = *self;
         let sends = direction == Direction::Send;
         let purpose = if sends { Purpose::Packing } else { Purpose::Unpacking };
         let mut listed = Vec::with_capacity(set.messages.len());
@@ -229,41 +227,18 @@ impl<D: Device> MessageBinder<'_, D> {
         Ok((bound, all))
     }
 
-    /// Returns the group of the first `count` messages, which are `batch`. `packed` are the copies to the two
-    /// messages in shared memory.
-    fn first_group(
+    /// Returns the group of these `messages`, which are `batch` and are packed by any one of the `lists`.
+    fn group(
         &self,
-        count: usize,
+        messages: Range<usize>,
         batch: &Batch,
-        copies: Vec<CopyItem>,
-        packed: [Vec<CopyItem>; 2],
-        mark: Mark<D>,
+        lists: Vec<Vec<CopyItem>>,
+        packed: Mark<D>,
     ) -> Result<Group<D>, DeviceError> {
         let host_copy = self.buffers.host_copy(Direction::Send, batch);
-        let mut pack = Vec::with_capacity(2);
-        for items in packed {
-            // Without shared memory the two lists are the same: one is enough.
-            if pack.is_empty() || !items.is_empty() {
-                let items = items.into_iter().chain(copies.iter().cloned()).collect();
-                pack.push(CopyList::bind(self.device, Purpose::Packing, items, host_copy)?);
-            }
-        }
-        Ok(Group { pack, packed: mark, messages: 0..count })
-    }
-
-    /// Returns the group of the chunks in `set`, whose messages are those from `begin` on.
-    fn later_group(
-        &self,
-        begin: usize,
-        set: &MessageSet,
-        batch: &Batch,
-        mark: Mark<D>,
-    ) -> Result<Group<D>, DeviceError> {
-        let buffer = self.buffers.on_device(Direction::Send, batch);
-        let items = set.copies(self.fields, buffer, Direction::Send)?;
-        let host_copy = self.buffers.host_copy(Direction::Send, batch);
-        let pack = vec![CopyList::bind(self.device, Purpose::Packing, items, host_copy)?];
-        Ok(Group { pack, packed: mark, messages: begin..begin + set.messages.len() })
+        let bind = |items| CopyList::bind(self.binding.device, Purpose::Packing, items, host_copy);
+        let pack = lists.into_iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Group { pack, packed, messages })
     }
 
     /// Returns the received chunks, each with the copies that unpack it.
@@ -272,7 +247,7 @@ impl<D: Device> MessageBinder<'_, D> {
         set: &MessageSet,
         batches: &[Batch],
     ) -> Result<Vec<BoundMessage<D>>, DeviceError> {
-        let MessageBinder { device, fields, buffers, .. } = *self;
+        let MessageBinder { binding: &Binding { device, fields, .. }, buffers, .. } = *self;
         let bound = set.messages.iter().zip(batches).map(|(chunk, batch)| {
             let buffer = buffers.on_device(Direction::Receive, batch);
             let items = set.copies_of_message(chunk, fields, buffer, Direction::Receive)?;

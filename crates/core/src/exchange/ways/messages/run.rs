@@ -2,7 +2,7 @@
 //!
 //! The messages of a group are packed by one list of copies, and sent when the mark of the group is reached, while
 //! later groups are still being packed. Messages that are not split are in the first group; chunk k of a message that
-//! is staged in [chunks](super::sets) is in group k. Received messages are unpacked by one list when all have
+//! is staged in [chunks](super::in_chunks) is in group k. Received messages are unpacked by one list when all have
 //! arrived, except for chunks: each is unpacked when it has arrived.
 //!
 //! On a synchronous device with one thread, each message has a list of its own. It is packed and sent before the next
@@ -15,13 +15,12 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::message::{Message, ReceivedMessage, SentMessage};
+use super::{Message, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::buffers::Buffers;
-use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::HostWay;
+use crate::exchange::work::copy_list::{Buffers, CopyList, Lane};
 use crate::exchange::work::mark::Mark;
-use crate::exchange::work::part::HostWay;
 use crate::exchange::work::streams::MoveStream;
 use crate::field::Storage;
 use crate::transport::Transport;
@@ -55,47 +54,38 @@ pub(crate) struct Group<D: Device> {
 }
 
 impl<D: Device> Messages<D> {
-    /// Begins an exchange.
-    pub(crate) fn begin(&mut self) {
-        self.each().for_each(Message::begin);
-        self.groups_sent = 0;
-        self.receives.iter_mut().for_each(|received| received.is_in_stream = false);
-    }
-
     /// Posts all receives.
     ///
     /// # Safety
-    /// The messages of the last exchange are unpacked. Nobody uses the halo cells that messages are received into until
+    /// The messages of the last exchange are unpacked. Nothing uses the halo cells that messages are received into until
     /// these have arrived.
     pub(crate) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         for received in &mut self.receives {
-            // SAFETY: the caller guarantees it; nobody touches a buffer before its message has arrived.
+            // SAFETY: the caller guarantees it; no copy touches a buffer before its message has arrived.
             unsafe { received.message.post(transport)? };
         }
         Ok(())
     }
 
-    /// Packs all messages of exchange `round` (modulo 2), and sends those that have lists of their own. If there are
-    /// `moves`, messages that are moved to memory of the host are moved there.
+    /// Packs all messages, and sends those that have lists of their own. If there are `moves`, messages that are moved to
+    /// memory of the host are moved there.
     ///
     /// # Safety
-    /// Nobody writes the fields until the messages are packed, nor the cells that messages are sent from until these
+    /// Nothing writes the fields until the messages are packed, nor the cells that messages are sent from until these
     /// are complete. The messages of the last exchange are complete.
     pub(crate) unsafe fn pack(
         &mut self,
         lane: &Lane<'_, D>,
         moves: Option<&MoveStream<D>>,
-        round: usize,
-        transport: &dyn Transport,
     ) -> Result<(), ExchangeError> {
         for sent in &mut self.sends {
             // SAFETY: the caller guarantees it; only synchronous devices have such lists.
-            unsafe { sent.pack_and_send(lane, transport)? };
+            unsafe { sent.pack_and_send(lane)? };
         }
         moves.map_or(Ok(()), |moves| moves.begin(lane.device, lane.stream))?;
         for group in &self.groups {
             // SAFETY: the caller guarantees it.
-            let last = unsafe { group.list(round).pack(lane, moves)? };
+            let last = unsafe { group.pack[lane.round % group.pack.len()].pack(lane, moves)? };
             group.packed.record(lane.device, last)?;
         }
         Ok(moves.map_or(Ok(()), |moves| moves.end(lane.device))?)
@@ -114,7 +104,7 @@ impl<D: Device> Messages<D> {
     /// Sends the next group.
     ///
     /// # Safety
-    /// It is packed. Until its messages are complete, nobody writes their buffer or the cells that they are sent from.
+    /// It is packed. Until its messages are complete, nothing writes their buffer or the cells that they are sent from.
     pub(crate) unsafe fn send_group(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         if let Some(group) = self.groups.get(self.groups_sent) {
             for sent in &mut self.sends[group.messages.clone()] {
@@ -132,7 +122,6 @@ impl<D: Device> Messages<D> {
         !packs && self.sends.is_empty() && self.receives.is_empty()
     }
 
-    /// Whether any message is received.
     pub(crate) fn are_received(&self) -> bool {
         !self.receives.is_empty()
     }
@@ -142,39 +131,8 @@ impl<D: Device> Messages<D> {
         self.receives.iter_mut().for_each(|received| received.message.transfer.begin());
     }
 
-    /// Whether all groups were sent in this exchange.
     pub(crate) fn are_sent(&self) -> bool {
         self.groups_sent == self.groups.len()
-    }
-
-    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
-    /// messages are complete.
-    ///
-    /// # Safety
-    /// The first group was sent. As for [`send_group`](Messages::send_group), except that groups need not be packed,
-    /// and as for [`ReceivedMessage::advance`].
-    pub(crate) unsafe fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
-        while let Some(group) = self.groups.get(self.groups_sent) {
-            if !group.packed.is_reached(lane.device)? {
-                break;
-            }
-            // SAFETY: it is packed; the caller guarantees the rest.
-            unsafe { self.send_group(transport)? };
-        }
-        let mut complete = true;
-        for received in &mut self.receives {
-            // SAFETY: the caller guarantees it.
-            complete &= unsafe { received.advance(lane, transport, finishing)? };
-        }
-        for sent in &mut self.sends {
-            complete &= sent.message.test(transport)?;
-        }
-        Ok(complete)
     }
 
     /// Unpacks all messages in the stream of `lane`: those with lists of their own, too, unless they are unpacked
@@ -192,57 +150,15 @@ impl<D: Device> Messages<D> {
     /// Unpacks all messages that have no lists of their own.
     ///
     /// # Safety
-    /// The messages have arrived when the device runs this. Nobody else uses the halo cells that they fill.
+    /// The messages have arrived when the device runs this. Nothing else uses the halo cells that they fill.
     pub(crate) unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the buffers are ours until the next receives, which wait for this; the caller guarantees the rest.
         unsafe { self.unpack.run(lane) }
     }
 
-    /// Unpacks the messages that have lists of their own and are not unpacked yet.
-    ///
-    /// # Safety
-    /// All have arrived. Nobody else uses the halo cells that they fill.
-    pub(crate) unsafe fn unpack_rest(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
-        // SAFETY: the caller guarantees it.
-        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
-    }
-
-    /// The messages that are missing: the rank of each, and a description in words.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = (usize, String)> {
-        let received = self.receives.iter().filter_map(ReceivedMessage::missing);
-        received.chain(self.sends.iter().filter_map(SentMessage::missing))
-    }
-
-    /// Ends the spans of messages under way in the time line as failed.
-    pub(crate) fn fail(&mut self) {
-        self.each().for_each(|message| message.transfer.fail());
-    }
-
-    /// Closes all channels. The transport keeps the memory that it may still be using.
-    pub(crate) fn close(&mut self, transport: &dyn Transport) {
-        let fields = if self.each().any(|message| message.is_in_field()) {
-            std::mem::take(&mut self.in_place)
-        } else {
-            Vec::new()
-        };
-        let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
-        for message in self.each() {
-            // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
-            // fields.
-            unsafe { transport.close(message.channel, Arc::clone(&memory) as _) };
-        }
-    }
-
     fn each(&mut self) -> impl Iterator<Item = &mut Message> {
         let sent = self.sends.iter_mut().map(|sent| &mut sent.message);
         sent.chain(self.receives.iter_mut().map(|received| &mut received.message))
-    }
-}
-
-impl<D: Device> Group<D> {
-    /// The copies that pack the group in exchange `round` (modulo 2).
-    fn list(&self, round: usize) -> &CopyList<D> {
-        &self.pack[round % self.pack.len()]
     }
 }
 
@@ -268,58 +184,76 @@ impl Drop for AbandonedMemory {
 
 impl<D: Device> HostWay<D> for Messages<D> {
     fn begin(&mut self) {
-        Messages::begin(self);
+        self.each().for_each(Message::begin);
+        self.groups_sent = 0;
+        self.receives.iter_mut().for_each(|received| received.is_in_stream = false);
     }
 
-    unsafe fn start(
-        &mut self,
-        lane: &Lane<'_, D>,
-        round: usize,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // SAFETY: the last exchange was unpacked; the exchange fills each halo cell once. The caller guarantees the rest.
-        unsafe { self.receive(transport)? };
+        unsafe { self.receive(lane.transport)? };
         // SAFETY: the send buffers are free since the last exchange has completed. The caller guarantees the rest.
-        unsafe { self.pack(lane, None, round, transport)? };
-        // SAFETY: packing is done, since the device is synchronous; nobody writes the buffer before the next start.
-        unsafe { self.send_group(transport)? };
+        unsafe { self.pack(lane, None)? };
+        // SAFETY: packing is done, since the device is synchronous; no thread writes the buffer before the next start.
+        unsafe { self.send_group(lane.transport)? };
         self.trace_receives();
         Ok(())
     }
 
-    unsafe fn advance(
-        &mut self,
-        lane: &Lane<'_, D>,
-        _round: usize,
-        transport: &dyn Transport,
-        finishing: bool,
-    ) -> Result<bool, ExchangeError> {
-        // SAFETY: nobody writes the buffers before the next start; the caller guarantees the rest.
-        unsafe { Messages::advance(self, lane, transport, finishing) }
+    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
+    /// messages are complete.
+    ///
+    /// # Safety
+    /// See the trait. The first group was sent.
+    unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
+        while let Some(group) = self.groups.get(self.groups_sent) {
+            if !group.packed.is_reached(lane.device)? {
+                break;
+            }
+            // SAFETY: it is packed; no thread writes the buffers before the next start; the caller guarantees the rest.
+            unsafe { self.send_group(lane.transport)? };
+        }
+        let mut complete = true;
+        for received in &mut self.receives {
+            // SAFETY: the caller guarantees it.
+            complete &= unsafe { received.advance(lane, finishing)? };
+        }
+        for sent in &mut self.sends {
+            complete &= sent.message.test(lane.transport)?;
+        }
+        Ok(complete)
     }
 
-    unsafe fn finish(
-        &mut self,
-        lane: &Lane<'_, D>,
-        _round: usize,
-        _transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // SAFETY: all messages have arrived; the caller guarantees the rest.
         unsafe { self.unpack(lane)? };
         // SAFETY: as above.
-        unsafe { self.unpack_rest(lane) }
+        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
     }
 
     fn missing(&self) -> Vec<(usize, String)> {
-        Messages::missing(self).collect()
+        let received = self.receives.iter().filter_map(ReceivedMessage::missing);
+        received.chain(self.sends.iter().filter_map(SentMessage::missing)).collect()
     }
 
     fn fail(&mut self) {
-        Messages::fail(self);
+        self.each().for_each(|message| message.transfer.fail());
     }
 
+    /// Closes all channels. The transport keeps the memory that it may still be using.
     fn close(&mut self, transport: &dyn Transport) {
-        Messages::close(self, transport);
+        let fields = if self.each().any(|message| message.in_field && message.state == MessageState::UnderWay)
+        {
+            std::mem::take(&mut self.in_place)
+        } else {
+            Vec::new()
+        };
+        let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
+        for message in self.each() {
+            // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
+            // fields.
+            unsafe { transport.close(message.channel, Arc::clone(&memory) as _) };
+        }
     }
 }
 
@@ -359,11 +293,6 @@ impl RemoteWrites {
             Err(DeviceError::Unsupported { .. }) => Ok(RemoteWrites::Unordered),
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether work that reads messages may be behind a gate.
-    pub(crate) fn allow_gates(self) -> bool {
-        self != RemoteWrites::Unordered
     }
 
     /// Makes all messages that have arrived visible to work behind a gate. To be called before it is opened.

@@ -10,11 +10,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::group::AnyGroup;
+use super::AnyGroup;
 use crate::comm::Communicator;
 use crate::device::{StreamGroup, StreamMessagesOffer};
 use crate::exchange::options::{BindError, DataPath};
-use crate::exchange::ways::fields::PartFields;
+use crate::exchange::ways::PartFields;
 use crate::pattern::Pattern;
 use crate::transport::{Reach, Reduction, TransportError};
 

@@ -1,4 +1,4 @@
-//! The messages of a part that streams send and receive, without the host.
+//! The messages of a part that streams send and receive, without the host: binding and running them.
 //!
 //! `start` puts all of an exchange into the part's own stream: packing, all sends and receives at once, and unpacking.
 //! `finish` makes the caller's stream wait for the end of that. No call blocks the host, and streams wait for nothing but
@@ -8,46 +8,52 @@
 //! the [group](SharedGroup) is aborted before any memory is freed: then the stream goes on. An abort ends all exchanges of
 //! the group that are in flight, and its later ones; the fields are bound again.
 //!
-//! A rank that fails [tells](super::watch) its neighbours through the transport, since a library need not notice that.
+//! A rank that fails [tells](Watch) its neighbours through the transport, since a library need not notice that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::group::{AnyGroup as _, SharedGroup};
-use super::watch::Watch;
-use crate::device::{Device, DeviceError, StreamMessage};
+use super::{AnyGroup as _, SharedGroup, Watch};
+use crate::device::{Buffer as _, CopyItem, Device, DeviceError, MemoryKind, Pointer, StreamMessage};
+use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::copy_list::{CopyList, Lane};
-use crate::exchange::work::mark::Mark;
+use crate::exchange::ways::Binding;
+use crate::exchange::ways::messages::MessageSets;
+use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
+use crate::exchange::work::mark::{Mark, Marks};
 use crate::exchange::work::trace::TransferTrace;
-use crate::transport::Transport;
+use crate::trace::Row;
+use crate::transport::{Direction, Transport, TransportError};
 
 /// All such messages of a part.
 pub(crate) struct StreamExchange<D: Device> {
-    pub(crate) group: Arc<SharedGroup<D>>,
-    pub(crate) pack: CopyList<D>,
-    pub(crate) unpack: CopyList<D>,
+    group: Arc<SharedGroup<D>>,
+    pack: CopyList<D>,
+    /// Bound last.
+    unpack: Option<CopyList<D>>,
     /// At most one for each neighbour, ascending.
-    pub(crate) sends: Vec<StreamMessage>,
-    pub(crate) receives: Vec<StreamMessage>,
+    sends: Vec<StreamMessage>,
+    receives: Vec<StreamMessage>,
     /// The memory of the messages, sent and received.
-    pub(crate) _buffers: [D::Buffer; 2],
+    _buffers: [D::Buffer; 2],
     /// The point at which the messages are packed: from then on, neighbours are waited for.
-    pub(crate) packed: Mark<D>,
+    packed: Mark<D>,
     /// The point at which they have arrived, and are unpacked unless `finish` does that.
-    pub(crate) arrived: Mark<D>,
+    arrived: Mark<D>,
     /// Whether only `finish` may unpack, since messages go to borrowed memory.
     pub(crate) only_in_finish: bool,
-    pub(crate) transfers: Vec<TransferTrace>,
-    pub(crate) watch: Watch,
-    pub(crate) stage: Stage,
+    transfers: Vec<TransferTrace>,
+    /// The tag by which neighbours watch each other.
+    tag: u32,
+    watch: Watch,
+    stage: Stage,
     /// When the library was last asked for errors.
-    pub(crate) last_check: Instant,
+    last_check: Instant,
 }
 
 /// What the host has put into the stream of the current exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// Nothing, or the exchange is over.
     Over,
     /// Nothing that waits for neighbours.
@@ -61,20 +67,80 @@ pub(crate) enum Stage {
 /// The time between two questions to the library whether an exchange has failed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Binds the messages of `sets` that streams exchange in a group whose ranks watch each other by the tag of `group`; `None` if
+/// there are none. Also returns the copies that unpack them, to be [bound](StreamExchange::bind_unpacking).
+pub(crate) fn bind_stream_messages<D: Device>(
+    &Binding { device, fields, trace, .. }: &Binding<'_, D>,
+    sets: &MessageSets,
+    group: Option<(Arc<SharedGroup<D>>, u32)>,
+    marks: &mut Marks<D>,
+) -> Result<Option<(StreamExchange<D>, Vec<CopyItem>)>, DeviceError> {
+    let (sent, received) = (&sets.sent_by_streams, &sets.received_by_streams);
+    let Some((group, tag)) = group.filter(|_| !sent.messages.is_empty() || !received.messages.is_empty())
+    else {
+        return Ok(None);
+    };
+    let allocate = |set: &MessageSet| device.allocate(set.bytes, MemoryKind::Device);
+    let buffers = [allocate(sent)?, allocate(received)?];
+    let [to, from] = buffers.each_ref().map(|buffer| buffer.pointer());
+    let pack = CopyList::bind(device, Purpose::Packing, sent.copies(fields, to, Direction::Send)?, None)?;
+    let in_buffer = |set: &MessageSet, begin: Pointer| -> Vec<StreamMessage> {
+        let messages = set.messages.iter().map(|message| StreamMessage {
+            pointer: begin.offset(message.in_buffer().start as isize),
+            bytes: message.bytes(),
+            peer: message.peer,
+        });
+        messages.collect()
+    };
+    let (sends, receives) = (in_buffer(sent, to), in_buffer(received, from));
+    let to_peers = sends.iter().map(|it| trace.transfer(Row::To(it.peer), "send in stream", it.bytes));
+    let from_peers =
+        receives.iter().map(|it| trace.transfer(Row::From(it.peer), "receive in stream", it.bytes));
+    let transfers = to_peers.chain(from_peers).collect();
+    let unpack = received.copies(fields, from, Direction::Receive)?;
+    let exchange = StreamExchange {
+        group,
+        pack,
+        unpack: None,
+        sends,
+        receives,
+        _buffers: buffers,
+        packed: marks.mark()?,
+        arrived: marks.mark()?,
+        only_in_finish: received.messages.iter().any(|message| received.is_borrowed(message, fields)),
+        transfers,
+        tag,
+        watch: Watch::default(),
+        stage: Stage::Over,
+        last_check: Instant::now(),
+    };
+    Ok(Some((exchange, unpack)))
+}
+
 impl<D: Device> StreamExchange<D> {
+    pub(crate) fn bind_unpacking(mut self, device: &D, items: Vec<CopyItem>) -> Result<Self, DeviceError> {
+        self.unpack = Some(CopyList::bind(device, Purpose::Unpacking, items, None)?);
+        Ok(self)
+    }
+
+    pub(crate) fn open(&mut self, device: &D, transport: &dyn Transport) -> Result<(), TransportError> {
+        let messages = self.sends.iter().chain(&self.receives);
+        let mut peers: Vec<usize> = messages.map(|message| message.peer).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        self.watch = Watch::open(transport, device.id(), &peers, self.tag)?;
+        Ok(())
+    }
+
     /// Puts an exchange into the stream of `lane`. Waits for no rank.
     ///
     /// # Safety
-    /// Until the exchange is over, nobody writes the fields, nor uses the halo cells that are filled.
-    pub(crate) unsafe fn start(
-        &mut self,
-        lane: &Lane<'_, D>,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    /// Until the exchange is over, no other work writes the fields or uses the halo cells that are filled.
+    pub(crate) unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.stage = Stage::Begun;
         self.transfers.iter_mut().for_each(TransferTrace::open);
         self.check_group()?;
-        self.watch.begin(transport)?;
+        self.watch.begin(lane.transport)?;
         self.last_check = Instant::now();
         // SAFETY: the caller guarantees it; messages that were packed before are sent, since that is in this stream, too.
         unsafe { self.pack.run(lane)? };
@@ -82,12 +148,12 @@ impl<D: Device> StreamExchange<D> {
         self.transfers.iter_mut().for_each(TransferTrace::begin);
         self.stage = Stage::Partly;
         // SAFETY: the buffers hold all messages apart. They live until the part is dropped, which has waited for the
-        // stream, or aborted the group and then waited. Nobody else uses them.
-        let put = unsafe { self.group.exchange(&self.sends, &self.receives, lane.stream) };
-        put.map_err(|error| self.reason(error, transport))?;
+        // stream, or aborted the group and then waited. Nothing else uses them.
+        let put = unsafe { self.group.messages.exchange(&self.sends, &self.receives, lane.stream) };
+        put.map_err(|error| self.reason(error, lane.transport))?;
         if !self.only_in_finish {
             // SAFETY: as above; the messages have arrived when the stream gets there.
-            unsafe { self.unpack.run(lane)? };
+            unsafe { self.unpack(lane)? };
         }
         self.arrived.record(lane.device, lane.stream)?;
         self.stage = Stage::Put;
@@ -97,11 +163,18 @@ impl<D: Device> StreamExchange<D> {
     /// Unpacks in the stream of `lane`, unless `start` has put that into the part's own stream.
     ///
     /// # Safety
-    /// The messages have arrived when the stream of `lane` gets there. Nobody else uses the halo cells that they fill. The
+    /// The messages have arrived when the stream of `lane` gets there. Nothing else uses the halo cells that they fill. The
     /// next exchange comes after this.
     pub(crate) unsafe fn finish(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the caller guarantees it.
-        if self.only_in_finish { unsafe { self.unpack.run(lane) } } else { Ok(()) }
+        if self.only_in_finish { unsafe { self.unpack(lane) } } else { Ok(()) }
+    }
+
+    /// # Safety
+    /// As for [`finish`](StreamExchange::finish).
+    unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        // SAFETY: the caller guarantees it.
+        self.unpack.as_ref().map_or(Ok(()), |unpack| unsafe { unpack.run(lane) })
     }
 
     /// Whether the exchange is over, but for what `finish` does. Does not block.
@@ -119,7 +192,7 @@ impl<D: Device> StreamExchange<D> {
         }
         if self.last_check.elapsed() >= CHECK_INTERVAL {
             self.last_check = Instant::now();
-            self.group.check().map_err(|error| self.reason(error, transport))?;
+            self.group.messages.check().map_err(|error| self.reason(error, transport))?;
             if self.packed.is_reached(device)? {
                 self.watch.check(transport)?;
             }
@@ -150,7 +223,6 @@ impl<D: Device> StreamExchange<D> {
         from.chain(to).filter(move |_| put)
     }
 
-    /// Ends the spans in the time line as failed.
     pub(crate) fn fail(&mut self) {
         self.transfers.iter_mut().for_each(TransferTrace::fail);
     }

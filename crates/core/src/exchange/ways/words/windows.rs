@@ -120,6 +120,17 @@ impl fmt::Debug for StreamWord {
     }
 }
 
+impl StreamWindow {
+    pub(crate) fn new(
+        peer: usize,
+        on_halo: bool,
+        (window, word): (&Arc<Window>, &StreamWord),
+        transfer: TransferTrace,
+    ) -> StreamWindow {
+        StreamWindow { peer, on_halo, window: Arc::clone(window), word: word.clone(), transfer }
+    }
+}
+
 impl<D: Device> ReachedWords<D> {
     fn new(marks: &mut Marks<D>) -> Result<ReachedWords<D>, DeviceError> {
         Ok(ReachedWords { begun: marks.word()?, copied: marks.word()?, done: marks.word()? })
@@ -177,15 +188,14 @@ impl<D: Device> StreamWindows<D> {
     /// in that stream.
     ///
     /// # Safety
-    /// Until the exchange is over, nobody writes the lent cells, and nobody else uses the halo cells that are filled.
+    /// Until the exchange is over, nothing writes the lent cells, and nothing else uses the halo cells that are filled.
     pub(crate) unsafe fn start(
         &mut self,
         lane: &Lane<'_, D>,
-        round: usize,
         awaits_on_host: bool,
     ) -> Result<(), ExchangeError> {
-        self.begin(round, awaits_on_host)?;
-        let Operations { begin, opened, .. } = &self.operations[round];
+        self.begin(lane.round, awaits_on_host)?;
+        let Operations { begin, opened, .. } = &self.operations[lane.round];
         // WAIT: copying follows the neighbour's word: its field may be read.
         // SAFETY: the caller guarantees it.
         unsafe { self.put_words((begin, opened), lane.device, lane.stream)? };
@@ -193,7 +203,7 @@ impl<D: Device> StreamWindows<D> {
             return Ok(());
         }
         // SAFETY: as above; the words that are awaited come from streams of neighbours, or from the host that stops it.
-        unsafe { self.put_end(lane, round) }
+        unsafe { self.put_end(lane) }
     }
 
     /// Begins an exchange on the host, before its work is put into a stream.
@@ -217,8 +227,8 @@ impl<D: Device> StreamWindows<D> {
     ///
     /// # Safety
     /// As for [`start`](StreamWindows::start). All borrowed windows are open when the stream gets there.
-    unsafe fn put_end(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<(), ExchangeError> {
-        let Operations { end, returned, .. } = &self.operations[round];
+    unsafe fn put_end(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        let Operations { end, returned, .. } = &self.operations[lane.round];
         if !self.copies.is_empty() {
             // SAFETY: the caller guarantees it.
             unsafe { self.copies.run_unless(self.stop.pointer(), lane)? };
@@ -253,20 +263,22 @@ impl<D: Device> StreamWindows<D> {
     }
 
     /// Makes progress, and returns whether the exchange is over.
-    pub(crate) fn advance(&mut self, lane: &Lane<'_, D>, round: usize) -> Result<bool, ExchangeError> {
+    pub(crate) fn advance(&mut self, lane: &Lane<'_, D>) -> Result<bool, ExchangeError> {
         if self.stage == Stage::Over {
             return Ok(true);
         }
         if self.stage == Stage::Begun {
-            if self.progress[round].begun.load() == 0 || self.borrowed.iter().any(|it| it.word.load() == 0) {
-                self.check(lane.device, round)?;
+            if self.progress[lane.round].begun.load() == 0
+                || self.borrowed.iter().any(|it| it.word.load() == 0)
+            {
+                self.check(lane.device, lane.round)?;
                 return Ok(false);
             }
             self.begin_use()?;
             // SAFETY: `start` had the promise, and all borrowed windows are open.
-            unsafe { self.put_end(lane, round)? };
+            unsafe { self.put_end(lane)? };
         }
-        let is_over = self.progress[round].done.load() != 0
+        let is_over = self.progress[lane.round].done.load() != 0
             && (!self.awaits_on_host || self.lent.iter().all(|lent| lent.word.load() == 0));
         if is_over {
             self.stage = Stage::Over;
@@ -281,7 +293,7 @@ impl<D: Device> StreamWindows<D> {
             }
             self.each().for_each(|window| window.transfer.end());
         } else {
-            self.check(lane.device, round)?;
+            self.check(lane.device, lane.round)?;
         }
         Ok(is_over)
     }
@@ -309,7 +321,6 @@ impl<D: Device> StreamWindows<D> {
         closed.chain(unread.map(move |lent| texts(lent, on_lent)))
     }
 
-    /// Ends the spans in the time line as failed.
     pub(crate) fn fail(&mut self) {
         self.each().for_each(|window| window.transfer.fail());
     }
