@@ -67,14 +67,17 @@ enum Stage {
 /// The time between two questions to the library whether an exchange has failed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// An exchange, and the copies that unpack its messages, to be [bound](StreamExchange::bind_unpacking).
+pub(crate) type UnboundExchange<D> = (StreamExchange<D>, Vec<CopyItem>);
+
 /// Binds the messages of `sets` that streams exchange in a group whose ranks watch each other by the tag of `group`; `None` if
-/// there are none. Also returns the copies that unpack them, to be [bound](StreamExchange::bind_unpacking).
+/// there are none.
 pub(crate) fn bind_stream_messages<D: Device>(
     &Binding { device, fields, trace, .. }: &Binding<'_, D>,
     sets: &MessageSets,
     group: Option<(Arc<SharedGroup<D>>, u32)>,
     marks: &mut Marks<D>,
-) -> Result<Option<(StreamExchange<D>, Vec<CopyItem>)>, DeviceError> {
+) -> Result<Option<UnboundExchange<D>>, DeviceError> {
     let (sent, received) = (&sets.sent_by_streams, &sets.received_by_streams);
     let Some((group, tag)) = group.filter(|_| !sent.messages.is_empty() || !received.messages.is_empty())
     else {
