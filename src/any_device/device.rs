@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, ImmediateStreams, KernelArgument,
-    KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority, StreamMessaging,
-    StreamWords,
+    Attached, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, ImmediateStreams,
+    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
+    StreamMessaging, StreamWords,
 };
 
 use super::values::inside;
@@ -215,6 +215,10 @@ unsafe impl Device for AnyDevice {
 
     fn stream_words(&self) -> Option<&dyn StreamWords<Stream, Copies>> {
         inside!(self, |device| device.stream_words().is_some()).then_some(self)
+    }
+
+    fn combining(&self) -> Option<&dyn Combining<Copies>> {
+        inside!(self, |device| device.combining().is_some()).then_some(self)
     }
 
     fn memory_export(&self) -> Option<&dyn MemoryExport<Buffer>> {

@@ -4,8 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use haloport_core::device::{
-    self, Device, DeviceError, Gates, ImmediateStreams, MemoryExport, Pointer, StreamGroup, StreamMessage,
-    StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation, offered,
+    self, CombineItem, Combining, Device, DeviceError, Gates, ImmediateStreams, MemoryExport, Pointer,
+    StreamGroup, StreamMessage, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords,
+    WordOperation, offered,
 };
 
 use super::device::{inside_all, wrapped};
@@ -65,6 +66,14 @@ impl StreamWords<Stream, Copies> for AnyDevice {
             // SAFETY: as for `register_words`.
             unsafe { words.run_copies_unless(stop, copies, bases, stream) }
         })
+    }
+}
+
+impl Combining<Copies> for AnyDevice {
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<Copies, DeviceError> {
+        Ok(wrapped!(self, Copies, |device| {
+            offered(device.combining(), "copies that combine", device.id())?.bind_combining(items)?
+        }))
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{
-    Capabilities, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
+    Capabilities, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event,
+    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
 };
 use rayon::prelude::*;
 
@@ -97,6 +97,7 @@ impl CpuDevice {
             stream_priorities: false,
             shared_queues: false,
             capabilities: Capabilities {
+                combining: true,
                 pinned_memory: true,
                 shared_memory: true,
                 ..Capabilities::default()
@@ -136,6 +137,12 @@ impl CpuEvent {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .ok_or_else(|| DeviceError::invalid(which, "a recorded event", "one that was never recorded"))
+    }
+}
+
+impl Combining<CpuCopies> for CpuDevice {
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<CpuCopies, DeviceError> {
+        CpuCopies::combining(items, self.threads())
     }
 }
 
@@ -284,6 +291,10 @@ unsafe impl Device for CpuDevice {
             _ => unsafe { list.run(&list.items, bases) },
         });
         Ok(())
+    }
+
+    fn combining(&self) -> Option<&dyn Combining<CpuCopies>> {
+        Some(self)
     }
 
     fn compile(&self, source: &KernelSource) -> Result<CpuKernel, DeviceError> {

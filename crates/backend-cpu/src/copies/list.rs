@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use haloport_core::device::{BoxCopy, CopyItem, NextReader, Pointer};
+use haloport_core::device::{BoxCopy, CombineItem, CopyItem, DeviceError, NextReader, Pointer};
 
 use crate::copies::boxes::run_box;
 use crate::copies::choice::WritingChoice;
+use crate::copies::combine::CombineCopy;
 use crate::copies::rows::RowCopy;
 use crate::copies::stores::{LIST_BYTES, PastCaches, Plain, Store, Writing, gapless_bytes};
 use crate::copies::sweeps::{Form, Sweep};
@@ -39,6 +40,7 @@ pub(crate) enum Item {
     Box(BoxCopy, Writing),
     Sweep(Sweep),
     Rows(RowCopy),
+    Combine(CombineCopy),
 }
 
 impl CpuCopies {
@@ -50,6 +52,31 @@ impl CpuCopies {
             .filter(|list| list.items.iter().any(|item| item.writing() == Writing::PastCaches));
         let through = List::new(items, Writing::Plain, bytes, threads);
         CpuCopies { through, past: past.map(|list| (list, WritingChoice::default())) }
+    }
+
+    /// Copies that combine what they read with what is at their targets.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so.
+    pub(crate) fn combining(items: Vec<CombineItem>, threads: usize) -> Result<CpuCopies, DeviceError> {
+        let bytes = items.iter().map(|item| item.copy.bytes()).sum();
+        let (parallel, piece) = pieces(bytes, threads);
+        let mut cut = Vec::with_capacity(items.len());
+        for item in items.into_iter().filter(|item| item.copy.bytes() > 0) {
+            let pieces = item.copy.bytes().div_ceil(piece);
+            let CombineItem { copy, combine, element } = item;
+            let copies: Vec<CopyItem> = match copy {
+                copy if pieces == 1 => vec![copy],
+                // A run of numbers is not cut, since a cut may be within one.
+                CopyItem::Box(copy) if copy.axes().is_empty() => vec![CopyItem::Box(copy)],
+                CopyItem::Box(copy) => copy.split(pieces).into_iter().map(CopyItem::Box).collect(),
+                CopyItem::Indexed(copy) => copy.split(pieces).into_iter().map(CopyItem::Indexed).collect(),
+            };
+            for copy in copies {
+                cut.push(Item::Combine(CombineCopy::new(CombineItem { copy, combine, element })?));
+            }
+        }
+        Ok(CpuCopies { through: List { items: cut, parallel, writing: Writing::Plain }, past: None })
     }
 
     /// Calls `run` once, with the list to run now.
@@ -67,8 +94,7 @@ impl CpuCopies {
 impl List {
     /// A list of `total` bytes. Copies that `writing` does not suit are written through the caches.
     fn new(items: Vec<CopyItem>, writing: Writing, total: usize, threads: usize) -> List {
-        let parallel = threads > 1 && total >= COPY_INLINE_BYTES;
-        let piece = if parallel { (total / (4 * threads)).max(COPY_INLINE_BYTES / 16) } else { usize::MAX };
+        let (parallel, piece) = pieces(total, threads);
         let mut cut = Vec::with_capacity(items.len());
         for item in items {
             let pieces = item.bytes().div_ceil(piece);
@@ -119,6 +145,7 @@ impl Item {
             Item::Box(_, writing) => *writing,
             Item::Sweep(sweep) => sweep.writing,
             Item::Rows(copy) => copy.writing,
+            Item::Combine(_) => Writing::Plain,
         }
     }
 
@@ -133,8 +160,17 @@ impl Item {
                 Item::Box(copy, _) => run_box::<S>(copy, copy.ends(bases)),
                 Item::Sweep(sweep) => sweep.run::<S>(bases),
                 Item::Rows(copy) => copy.run::<S>(bases),
+                Item::Combine(copy) => copy.run(bases),
             }
         }
+    }
+}
+
+/// Whether several threads copy `total` bytes, and the size of the pieces into which copies are then cut.
+fn pieces(total: usize, threads: usize) -> (bool, usize) {
+    match threads > 1 && total >= COPY_INLINE_BYTES {
+        true => (true, (total / (4 * threads)).max(COPY_INLINE_BYTES / 16)),
+        false => (false, usize::MAX),
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! - `list`: the bound list, cut into pieces for several threads. Its items are `boxes`, `sweeps` (two boxes of the
 //!   same form copied together) and `rows` (picked by index).
+//! - `combine`: copies that combine what they read with what is there;
 //! - `lines`: the loops that all of them share; `stores`: writing through the caches or past them; `choice`: finds out
 //!   which of the two is faster; `fetch`: prefetching; `wide`: listed rows of a few cache lines.
 
 pub(crate) mod boxes;
 mod choice;
+mod combine;
 mod fetch;
 mod lines;
 pub(crate) mod list;

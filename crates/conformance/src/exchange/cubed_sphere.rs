@@ -85,7 +85,11 @@ impl Case {
         Case { rounds: self.rounds.moved_from(bytes), ..self }
     }
 
-    fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
+    pub(super) fn first_field(&self) -> &FieldCase {
+        &self.rounds.fields[0]
+    }
+
+    pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = match self.levels {
             None => Grid::cubed_sphere(self.cells)?,
             Some(levels) => Grid::cubed_sphere_with_levels(self.cells, levels)?.periodic([

@@ -2,12 +2,14 @@
 //!
 //! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains (with
 //!   `splits`), halos and fields;
+//! - `accumulated`: halos of such domains, which go to their owners and are combined there;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
 //! - `repeated`: patterns, exchanges and plans made and dropped many times;
 //! - `random`: many of these cases on one device, with ranks as threads.
 
+pub mod accumulated;
 pub mod cubed_sphere;
 pub mod large;
 pub mod line;

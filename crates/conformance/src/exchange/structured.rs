@@ -319,7 +319,11 @@ impl Case {
         self.rounds.bind_first(device, &self.pattern(comm)?, self)
     }
 
-    fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
+    pub(super) fn first_field(&self) -> &FieldCase {
+        &self.rounds.fields[0]
+    }
+
+    pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = Grid::new(&self.extents)?.periodic(&self.periodic)?;
         let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);
         let halo = if self.rounds.number % 3 == 1 { halo.clipped() } else { halo };
@@ -344,6 +348,10 @@ impl Oracle for Case {
 impl FieldMaker for FieldCase {
     fn element(&self) -> ElementType {
         self.element
+    }
+
+    fn with_element(&self, element: ElementType) -> FieldCase {
+        FieldCase { element, ..self.clone() }
     }
 
     fn lenders(&self) -> Lenders {

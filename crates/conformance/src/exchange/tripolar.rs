@@ -84,7 +84,11 @@ impl Case {
         Case { rounds: self.rounds.moved_from(bytes), ..self }
     }
 
-    fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
+    pub(super) fn first_field(&self) -> &FieldCase {
+        &self.rounds.fields[0]
+    }
+
+    pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = Grid::new(&self.extents)?.folded([self.y, self.x], self.pivot)?.at(self.points)?;
         let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);
         let halo = if self.rounds.number % 3 == 1 { halo.clipped() } else { halo };

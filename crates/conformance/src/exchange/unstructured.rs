@@ -96,6 +96,14 @@ impl Case {
         self.rounds.bind_first(device, &self.pattern(comm, here)?, here)
     }
 
+    pub(super) fn first_field(&self) -> &impl FieldMaker {
+        &self.rounds.fields[0]
+    }
+
+    pub(super) fn whole_pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
+        self.pattern(comm, &self.here(comm.rank()))
+    }
+
     fn pattern(&self, comm: &Communicator, here: &Here) -> Result<Pattern, Failure> {
         let sets: Vec<IndexSet> = here.domains.iter().map(Domain::index_set).collect();
         let halo = here.listed.clone().map_or(HaloCells::All, HaloCells::Ids);
@@ -248,6 +256,10 @@ impl Oracle for Here {
 impl FieldMaker for FieldCase {
     fn element(&self) -> ElementType {
         self.element
+    }
+
+    fn with_element(&self, element: ElementType) -> FieldCase {
+        FieldCase { element, ..self.clone() }
     }
 
     fn lenders(&self) -> Lenders {

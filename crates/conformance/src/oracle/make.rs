@@ -14,6 +14,9 @@ use crate::Failure;
 /// Describes a field of a case.
 pub(crate) trait FieldMaker {
     fn element(&self) -> ElementType;
+    /// The same with elements of another type.
+    #[must_use]
+    fn with_element(&self, element: ElementType) -> Self;
     /// The ranks on which its memory is lent.
     fn lenders(&self) -> Lenders;
     /// The kind of memory, on devices that have several.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, Buffer, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, ImmediateStreams,
-    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
-    StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation, offered,
+    Attached, Buffer, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates,
+    ImmediateStreams, KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader,
+    Pointer, Priority, StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords,
+    WordOperation, offered,
 };
 
 /// A device `D` with an alteration.
@@ -318,6 +319,10 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
         self.info().capabilities.stream_words.then_some(self as _)
     }
 
+    fn combining(&self) -> Option<&dyn Combining<D::Copies>> {
+        self.info().capabilities.combining.then_some(self as _)
+    }
+
     fn memory_export(&self) -> Option<&dyn MemoryExport<A::Buffer>> {
         self.info().capabilities.memory_export.then_some(self as _)
     }
@@ -375,6 +380,13 @@ impl<D: Device, A: Alteration<D>> StreamWords<D::Stream, D::Copies> for Altered<
         self.alteration.before_copies(device, stream)?;
         // SAFETY: the caller's promise.
         unsafe { words_of(device)?.run_copies_unless(stop, copies, bases, stream) }
+    }
+}
+
+impl<D: Device, A: Alteration<D>> Combining<D::Copies> for Altered<D, A> {
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<D::Copies, DeviceError> {
+        let device = self.call("bind_combining")?;
+        offered(device.combining(), "copies that combine", device.id())?.bind_combining(items)
     }
 }
 

@@ -103,6 +103,11 @@ fn random_exchanges_on_cubed_spheres_match_geometry() {
 }
 
 #[test]
+fn accumulated_halos_match_the_oracle() {
+    random::accumulated(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
+}
+
+#[test]
 fn random_exchanges_on_tripolar_grids_match_geometry() {
     random::tripolar_grids(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
 }

@@ -79,6 +79,8 @@ pub struct Capabilities {
     pub gates: bool,
     /// The role [`StreamWords`](super::StreamWords).
     pub stream_words: bool,
+    /// The role [`Combining`](super::Combining).
+    pub combining: bool,
     /// Memory of the kind [`MemoryKind::Pinned`]. Without it, messages are staged in plain memory of the host.
     pub pinned_memory: bool,
     /// Memory of the kind [`MemoryKind::Shared`].

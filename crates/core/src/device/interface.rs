@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::{
-    Attached, Buffer, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, Gates, ImmediateStreams,
+    Attached, Buffer, Combining, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, Gates, ImmediateStreams,
     KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
     Stream, StreamMessaging, StreamWords,
 };
@@ -27,7 +27,7 @@ use super::{
 /// `defer_frees` and `resume_frees` concern those with gates, words or messages of streams.
 ///
 /// # Roles
-/// What only some devices can do is in traits of their own: [`ImmediateStreams`], [`Gates`], [`StreamWords`],
+/// What only some devices can do is in traits of their own: [`ImmediateStreams`], [`Gates`], [`StreamWords`], [`Combining`],
 /// [`MemoryExport`] and [`StreamMessaging`]. A device hands itself out for each role that it has, and sets its
 /// flag in [`DeviceInfo::capabilities`], which is for reports: the conformance suite checks that the two agree.
 ///
@@ -327,6 +327,11 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
     /// Words that streams write and await. `None`, the default: the host queries events, and hosts hand over the fields
     /// that neighbours copy.
     fn stream_words(&self) -> Option<&dyn StreamWords<Self::Stream, Self::Copies>> {
+        None
+    }
+
+    /// Copies that combine. `None`, the default: halos of fields on the device cannot be accumulated.
+    fn combining(&self) -> Option<&dyn Combining<Self::Copies>> {
         None
     }
 

@@ -28,7 +28,8 @@ mod words;
 pub use attached::{Attached, Detach};
 pub use cache::{KernelCache, KernelKey, KernelParts};
 pub use copy::{
-    Anchors, BoxCopy, CopyAxis, CopyItem, CopyRows, IndexedCopy, MAX_COPY_AXES, NextReader, SignChange,
+    Anchors, BoxCopy, Combine, CombineItem, CopyAxis, CopyItem, CopyRows, IndexedCopy, MAX_COPY_AXES,
+    NextReader, SignChange,
 };
 pub use error::DeviceError;
 pub use info::{Capabilities, DeviceId, DeviceInfo};
@@ -36,7 +37,7 @@ pub use interface::Device;
 pub use kernel::{HostKernel, IndexRange, KernelArgument, KernelSource, LaunchConfig, ParameterType};
 pub use memory::{Buffer, MemoryRange, Pointer};
 pub use memory_kind::MemoryKind;
-pub use roles::{Gates, ImmediateStreams, MemoryExport, StreamMessaging, StreamWords, offered};
+pub use roles::{Combining, Gates, ImmediateStreams, MemoryExport, StreamMessaging, StreamWords, offered};
 pub use stream::{AnyStream, Event, Priority, Stream};
 pub use stream_messages::{StreamGroup, StreamMessage, StreamMessages, StreamMessagesOffer};
 pub use words::WordOperation;

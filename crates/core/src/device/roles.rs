@@ -4,7 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::{
-    DeviceError, DeviceId, Pointer, Stream, StreamGroup, StreamMessages, StreamMessagesOffer, WordOperation,
+    CombineItem, DeviceError, DeviceId, Pointer, Stream, StreamGroup, StreamMessages, StreamMessagesOffer,
+    WordOperation,
 };
 
 /// Streams whose work the calling thread does. For asynchronous devices only.
@@ -91,6 +92,19 @@ pub trait StreamWords<S: Stream, C> {
         bases: &[Pointer],
         stream: &S,
     ) -> Result<(), DeviceError>;
+}
+
+/// Copies that combine what they read with what is at their targets, for halos that are accumulated. `C` is the type of the
+/// device's lists of copies.
+pub trait Combining<C> {
+    /// As [`Device::bind_copies`](super::Device::bind_copies), of copies that combine: a list that
+    /// [`Device::run_copies`](super::Device::run_copies) runs. Its copies have no order among themselves, and no target
+    /// overlaps another target or a source. Each target is read and written once.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so, and as for
+    /// [`Device::bind_copies`](super::Device::bind_copies).
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<C, DeviceError>;
 }
 
 /// Memory that other processes of the node reach.

@@ -69,6 +69,16 @@ impl Orientation {
         *self != Orientation::default()
     }
 
+    /// The orientation of the source in the target.
+    pub(crate) fn reversed(&self) -> Orientation {
+        let mut reversed = Orientation::default();
+        for axis in 0..MAX_AXES {
+            let (along, backwards) = self.source_axis(axis);
+            (reversed.axes[along], reversed.reversed[along]) = (axis as u8, backwards);
+        }
+        reversed
+    }
+
     /// The same with `axis` of the target along `source`. The caller then also sets the axis that ran along `source`
     /// before.
     pub(crate) fn with_axis(mut self, axis: usize, source: usize, reversed: bool) -> Orientation {
@@ -119,5 +129,7 @@ mod tests {
         assert_eq!(source, IndexBox::new([3, 1, 6], [4, 5, 8]));
         assert_eq!(renumbering.target(&source), target);
         assert_eq!((orientation.target_axis(1), orientation.target_axis(2)), (2, 1));
+        let back = Orientation::default().with_axis(2, 1, true).with_axis(1, 2, false);
+        assert_eq!((orientation.reversed(), back.reversed()), (back, orientation));
     }
 }

@@ -37,6 +37,7 @@ pub use piece::{Cells, Piece};
 pub use regions::{CellRegions, Regions};
 
 use crate::comm::Communicator;
+use crate::device::Combine;
 use crate::domain::{Fold, Grid, GridError, Halo, HaloCells, HaloWidths, IndexBox, IndexSet};
 use crate::transport::TransportError;
 
@@ -55,6 +56,17 @@ struct Inner {
     receives: BTreeMap<usize, Vec<Piece>>,
     sends: BTreeMap<usize, Vec<Piece>>,
     setup: SetupCost,
+    /// If cells go from halos to their owners.
+    reversal: Option<Reversal>,
+}
+
+/// How cells go from halos to their owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reversal {
+    /// How they are combined there.
+    pub(crate) combine: Combine,
+    /// Whether the halo is then set to zero.
+    pub(crate) zero_halo: bool,
 }
 
 /// The domains of this rank.
@@ -196,7 +208,8 @@ impl Pattern {
         sends: BTreeMap<usize, Vec<Piece>>,
         setup: SetupCost,
     ) -> Pattern {
-        Pattern { inner: Arc::new(Inner { comm: comm.clone(), number, domains, receives, sends, setup }) }
+        let inner = Inner { comm: comm.clone(), number, domains, receives, sends, setup, reversal: None };
+        Pattern { inner: Arc::new(inner) }
     }
 
     /// The communicator of the ranks.
@@ -345,10 +358,35 @@ impl Pattern {
         receives: BTreeMap<usize, Vec<Piece>>,
         sends: BTreeMap<usize, Vec<Piece>>,
     ) -> Pattern {
-        let Inner { comm, number, domains, setup, .. } = &*self.inner;
-        let (comm, domains) = (comm.clone(), domains.clone());
-        let inner = Inner { comm, number: *number, domains, receives, sends, setup: *setup };
+        let Inner { comm, number, domains, setup, reversal, .. } = &*self.inner;
+        let (comm, domains, number) = (comm.clone(), domains.clone(), *number);
+        let inner = Inner { comm, number, domains, receives, sends, setup: *setup, reversal: *reversal };
         Pattern { inner: Arc::new(inner) }
+    }
+
+    /// The pattern by which cells go the other way: from halos to their owners, where they are combined.
+    pub(crate) fn reversed(&self, reversal: Reversal) -> Pattern {
+        let reversed = |pieces: &BTreeMap<usize, Vec<Piece>>| {
+            let of_rank =
+                |(&rank, pieces): (&usize, &Vec<Piece>)| (rank, pieces.iter().map(Piece::reversed).collect());
+            pieces.iter().map(of_rank).collect()
+        };
+        let Inner { comm, number, domains, receives, sends, setup, .. } = &*self.inner;
+        let inner = Inner {
+            comm: comm.clone(),
+            number: *number,
+            domains: domains.clone(),
+            receives: reversed(sends),
+            sends: reversed(receives),
+            setup: *setup,
+            reversal: Some(reversal),
+        };
+        Pattern { inner: Arc::new(inner) }
+    }
+
+    /// How cells go from halos to their owners; `None` if they go from owners to halos.
+    pub(crate) fn reversal(&self) -> Option<Reversal> {
+        self.inner.reversal
     }
 
     /// The blocks of a field for the domains.

@@ -31,6 +31,19 @@ pub enum Cells {
     List(Arc<[u32]>),
 }
 
+impl Piece {
+    /// The same cells on the way from the halo to their owner.
+    pub(crate) fn reversed(&self) -> Piece {
+        Piece {
+            source_domain: self.target_domain,
+            source: self.target.clone(),
+            target_domain: self.source_domain,
+            target: self.source.clone(),
+            orientation: self.orientation.reversed(),
+        }
+    }
+}
+
 impl Cells {
     /// The number of cells.
     pub fn count(&self) -> u128 {

@@ -46,6 +46,7 @@ impl<D: Device> Queued<D> {
         let capabilities = Capabilities {
             immediate_streams: true,
             gates: true,
+            combining: false,
             memory_export: false,
             stream_messages: false,
             ..device.info().capabilities

@@ -1,7 +1,7 @@
 //! Copies between strided boxes.
 
-use super::sign_change::SignChange;
 use crate::device::{DeviceError, Pointer};
+use crate::element::SignChange;
 
 /// The most axes a [`BoxCopy`] can have: four of the grid and one of components.
 pub const MAX_COPY_AXES: usize = 5;

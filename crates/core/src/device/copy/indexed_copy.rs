@@ -70,6 +70,19 @@ impl IndexedCopy {
         Ok(IndexedCopy { row, rows, source, target })
     }
 
+    /// The copy of some of its rows, those at these places in its order.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn of_rows(&self, places: &[u32]) -> IndexedCopy {
+        let of = |rows: &CopyRows| CopyRows {
+            indices: Some(places.iter().map(|place| rows.index(*place as usize) as u32).collect()),
+            ..*rows
+        };
+        IndexedCopy { row: self.row, rows: places.len(), source: of(&self.source), target: of(&self.target) }
+    }
+
     /// The copy of row 0.
     pub fn row(&self) -> &BoxCopy {
         &self.row

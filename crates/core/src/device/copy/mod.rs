@@ -2,12 +2,13 @@
 //! and copies from a neighbour.
 
 mod box_copy;
+mod combine;
 mod indexed_copy;
-mod sign_change;
 
+pub use crate::element::SignChange;
 pub use box_copy::{Anchors, BoxCopy, CopyAxis, MAX_COPY_AXES};
+pub use combine::{Combine, CombineItem};
 pub use indexed_copy::{CopyRows, IndexedCopy};
-pub use sign_change::SignChange;
 
 /// The next reader of the targets of a list of copies: a hint for the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -27,7 +27,8 @@ impl PartFields {
         path: DataPath,
     ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
         let Neighbour { pattern, peer } = to;
-        let direct = matches!(path, DataPath::Quickest | DataPath::Direct);
+        let is_forward = pattern.reversal().is_none();
+        let direct = is_forward && matches!(path, DataPath::Quickest | DataPath::Direct);
         let mut published = None;
         if direct && pattern.comm().has_threads() {
             let window = Arc::new(Window::new(self.lent()));
@@ -46,7 +47,7 @@ impl PartFields {
             in_place: can_send_in_place(field),
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
-        let packs = self.packs(to);
+        let packs = is_forward && self.packs(to);
         let has_words = self.device.has_words();
         let offer = Offer { packs, is_staged: self.is_staged(pattern), has_words, fields: fields.collect() };
         Ok((offer, published))
@@ -220,6 +221,7 @@ impl PartFields {
         let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
         let obstacles = fields.map(|(((_, field), offered), (way, reachable))| match (way.path(), path) {
             (DataPath::Direct, _) => None,
+            _ if from.pattern.reversal().is_some() => Some(Obstacle::Accumulated),
             (taken, asked) if taken == asked => Some(Obstacle::Asked),
             _ if apart => Some(Obstacle::Apart),
             (_, DataPath::Shared) if threads => Some(Obstacle::Threads),

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Asked, Negotiated, negotiate};
 use crate::comm::Tags;
+use crate::device::Combine;
 use crate::domain::MAX_AXES;
+use crate::exchange::cells::layers::Layers;
 use crate::exchange::cells::{FieldSignature, difference};
 use crate::exchange::options::{
     BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
@@ -22,7 +24,7 @@ use crate::exchange::ways::stream_messages::join::{StreamGroups, join_groups};
 use crate::exchange::ways::{BuildError, PartFields};
 use crate::exchange::work::Part;
 use crate::exchange::work::trace::{ExchangeTrace, HostWaits};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Reversal};
 use crate::transport::{Reduction, TransportError};
 
 /// Maximum number of devices of one exchange. Every exchange takes this many tags per axis, so that all ranks take
@@ -44,6 +46,7 @@ struct Terms {
     in_flight: usize,
     fields: Vec<Vec<FieldSignature>>,
     names: Vec<String>,
+    reversal: Option<Reversal>,
 }
 
 /// The result of the agreement.
@@ -100,6 +103,8 @@ fn agree(
     options: &BindOptions,
     most_in_flight: usize,
 ) -> Result<Agreement, BindError> {
+    let reversal = options.accumulate.map(|combine| Reversal { combine, zero_halo: options.zero_halo });
+    let pattern = &reversal.map_or_else(|| pattern.clone(), |reversal| pattern.reversed(reversal));
     let comm = pattern.comm();
     let in_flight = options.in_flight.unwrap_or(1);
     let BindOptions { path, or_next, order, copied_by, .. } = *options;
@@ -107,11 +112,14 @@ fn agree(
     let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
 
     let fields: Vec<_> = parts.iter().map(|part| part.signature()).collect();
-    let mine = Terms { path, order, chunk, in_flight, fields, names: options.element_names.clone() };
+    let names = options.element_names.clone();
+    let mine = Terms { path, order, chunk, in_flight, fields, names, reversal };
     let first = comm.broadcast(0, &mine)?;
     refuse(comm.agree(complaint(&mine, &first, pattern, &parts, options, most_in_flight))?)?;
     let wanted = agree_on_shapes(pattern, &parts, path)?;
     let steps = match order {
+        // Along one axis, cells would arrive that go on along the next.
+        _ if reversal.is_some() => None,
         HaloOrder::AllNeighbours => None,
         HaloOrder::AxisByAxis | HaloOrder::Quickest => {
             pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?
@@ -154,7 +162,31 @@ fn complaint(
             "`on_complete` is set for {in_flight} exchanges in flight, expected 1 with a callback"
         ));
     }
-    parts.iter().find_map(|part| part.misfit(pattern))
+    if options.zero_halo && options.accumulate.is_none() {
+        return Some("the option `zero_halo` is set without `accumulate`; set both or none".into());
+    }
+    let misfit = parts.iter().find_map(|part| part.misfit(pattern));
+    misfit.or_else(|| cannot_combine(pattern, parts, pattern.reversal()?.combine))
+}
+
+/// Describes in words the first field whose elements cannot be combined so, or an owned cell to which several go although one
+/// is to replace it.
+fn cannot_combine(pattern: &Pattern, parts: &[PartFields], combine: Combine) -> Option<String> {
+    let fields = parts.iter().flat_map(|part| &part.fields);
+    let undefined = fields.clone().find(|(_, field)| !combine.is_defined_for(field.element));
+    if let Some((number, field)) = undefined {
+        let (name, element) = (combine.name(), field.element);
+        return Some(format!(
+            "field {number} is of {element}, which have no `{name}`; expected another option `accumulate`"
+        ));
+    }
+    if let Some((number, _)) = fields.clone().find(|(_, field)| field.source.is_some()) {
+        return Some(format!(
+            "field {number} has a source of its own; expected one field, of which the halo is accumulated"
+        ));
+    }
+    let twice = Layers::of(pattern).twice.filter(|_| combine == Combine::Replace)?;
+    Some(format!("several halo cells belong to {twice}; `replace` expects at most one for each cell"))
 }
 
 /// Collective: checks that fields have the same shape on all ranks. Returns for each part whether any rank wants its streams
@@ -305,6 +337,14 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
     }
     if mine.chunk != first.chunk {
         return differs("staging_chunk", format!("{} bytes", mine.chunk), format!("{} bytes", first.chunk));
+    }
+    let combine = |terms: &Terms| terms.reversal.map_or("not set", |it| it.combine.name()).to_string();
+    if combine(mine) != combine(first) {
+        return differs("accumulate", combine(mine), combine(first));
+    }
+    let zeroes = |terms: &Terms| terms.reversal.is_some_and(|it| it.zero_halo);
+    if mine.reversal != first.reversal {
+        return differs("zero_halo", zeroes(mine).to_string(), zeroes(first).to_string());
     }
     if mine.fields == first.fields {
         return different_name(&mine.names, &first.names);

@@ -1,9 +1,11 @@
 //! The cells that travel, with their addresses in fields and in messages.
 //!
 //! - Here: checks that fields are the same on all ranks and hold the cells of a pattern;
+//! - `layers`: the order in which cells that go from halos to their owners are combined;
 //! - `side`: one side of a copy, in a field or in a message; and cutting pieces into chunks;
 //! - `packed`: the pieces that go to a neighbour in one message.
 
+pub(super) mod layers;
 pub(super) mod packed;
 pub(super) mod side;
 
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, End, VectorAxes};
-use crate::pattern::Pattern;
+use crate::pattern::{Cells, Pattern, Piece};
 
 /// The properties of a field that must be the same on all ranks and that a rank without blocks knows, too.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -131,13 +133,19 @@ fn misfit_of_block(
             "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
         ));
     }
-    if end == End::Source {
+    let reversed = pattern.reversal().is_some();
+    if end == End::Source && !reversed {
         return None;
     }
-    let targets = pattern.receives().values().flatten().filter(|piece| piece.target_domain == domain);
+    // The halo cells, which go to their owners if the pattern is reversed.
+    let (pieces, in_halo): (_, fn(&Piece) -> (usize, &Cells)) = match reversed {
+        false => (pattern.receives(), |piece| (piece.target_domain, &piece.target)),
+        true => (pattern.sends(), |piece| (piece.source_domain, &piece.source)),
+    };
+    let halo = pieces.values().flatten().map(in_halo).filter(|(its_domain, _)| *its_domain == domain);
     let allocated = layout.allocated();
-    let missing = targets
-        .filter_map(|piece| piece.target.as_box())
+    let missing = halo
+        .filter_map(|(_, cells)| cells.as_box())
         .find(|cells| !allocated.encloses(&layout.with_levels(cells)));
     missing.map(|cells| {
         format!(

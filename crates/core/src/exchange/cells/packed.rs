@@ -295,21 +295,53 @@ impl MessageSet {
         direction: Direction,
     ) -> Result<Vec<CopyItem>, DeviceError> {
         let mut copies = Vec::with_capacity(items.len());
-        for PackedCells { field, cells, at, order, orientation } in &self.items[items] {
-            let field = &fields[*field].1;
-            let size = field.element.bytes();
-            let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);
-            match direction {
-                Direction::Send => copies.push(join(cells, &message, size, None)?),
-                Direction::Receive => fill(&mut copies, &message, cells, field, orientation)?,
-            }
+        for packed in &self.items[items] {
+            packed.add_copies(&mut copies, fields, buffer, direction)?;
         }
         Ok(copies)
+    }
+
+    /// As [`copies_of_message`](MessageSet::copies_of_message), apart for the cells of each piece of each field, with the
+    /// position of the field in its part.
+    pub(crate) fn copies_by_cells(
+        &self,
+        message: &MessageLayout,
+        fields: &[(usize, BoundField)],
+        buffer: Pointer,
+        direction: Direction,
+    ) -> Result<Vec<(usize, Vec<CopyItem>)>, DeviceError> {
+        let of_cells = self.items[message.items.clone()].iter().map(|packed| {
+            let mut copies = Vec::new();
+            packed.add_copies(&mut copies, fields, buffer, direction)?;
+            Ok((packed.field, copies))
+        });
+        of_cells.collect()
     }
 
     /// Whether a message is copied to or from borrowed memory.
     pub(crate) fn is_borrowed(&self, message: &MessageLayout, fields: &[(usize, BoundField)]) -> bool {
         self.items[message.items.clone()].iter().any(|packed| fields[packed.field].1.storage.is_none())
+    }
+}
+
+impl PackedCells {
+    /// Adds the copies to or from the message, in a buffer at `buffer`.
+    fn add_copies(
+        &self,
+        copies: &mut Vec<CopyItem>,
+        fields: &[(usize, BoundField)],
+        buffer: Pointer,
+        direction: Direction,
+    ) -> Result<(), DeviceError> {
+        let PackedCells { field, cells, at, order, orientation } = self;
+        let field = &fields[*field].1;
+        let size = field.element.bytes();
+        let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);
+        match direction {
+            Direction::Send => copies.push(join(cells, &message, size, None)?),
+            Direction::Receive => fill(copies, &message, cells, field, orientation)?,
+        }
+        Ok(())
     }
 }
 

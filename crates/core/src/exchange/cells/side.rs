@@ -143,6 +143,11 @@ impl Side {
         turned
     }
 
+    /// As many cells as these, all of them the one at `pointer`.
+    pub(crate) fn repeated(&self, pointer: Pointer) -> Side {
+        Side { pointer, axes: self.axes.map(|(extent, _)| (extent, 0)), rows: None, block: None }
+    }
+
     /// One of the components only.
     fn component(&self, component: usize) -> Side {
         let mut alone = self.clone();

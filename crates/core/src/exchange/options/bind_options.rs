@@ -5,6 +5,7 @@ use std::fmt;
 use super::error::ExchangeError;
 use super::path::{CopiedBy, DataPath, HaloOrder};
 use crate::callback;
+use crate::device::Combine;
 
 /// Default of [`BindOptions::staging_chunk`]: 1 MiB. It takes about 40 µs through a network of 200 Gb/s or across a bus
 /// of 25 GB/s, ten times the overhead of a chunk at its two ends (a launch, an event, a message). Splitting smaller
@@ -34,6 +35,9 @@ pub struct BindOptions {
     /// `None`: 1.
     pub(crate) in_flight: Option<usize>,
     pub(crate) element_names: Vec<String>,
+    /// `None`: cells go from their owners to halos.
+    pub(crate) accumulate: Option<Combine>,
+    pub(crate) zero_halo: bool,
 }
 
 impl fmt::Debug for BindOptions {
@@ -48,6 +52,8 @@ impl fmt::Debug for BindOptions {
             .field("staging_copy", &self.staging_copy)
             .field("in_flight", &self.in_flight)
             .field("element_names", &self.element_names)
+            .field("accumulate", &self.accumulate)
+            .field("zero_halo", &self.zero_halo)
             .finish()
     }
 }
@@ -140,6 +146,49 @@ impl BindOptions {
     #[must_use]
     pub fn element_names(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.element_names = names.into_iter().collect();
+        self
+    }
+
+    /// Turns the exchange round: each halo cell goes to its owner, where it is combined with the owner's value and those of
+    /// other halos. So finite elements add what they have computed for vertices of neighbours, and adjoint models what
+    /// flows back. Halo cells that no rank owns, beyond the ends of a grid, stay out of it. Must be the same on every rank.
+    ///
+    /// Values are combined in a fixed order, the rank, then the domain and the piece from which they come: the bits of the
+    /// result are the same in every run, but depend on the decomposition. Where axes turn, vectors are turned back. With
+    /// [`Combine::Replace`], each owned cell has at most one halo cell, else binding fails.
+    ///
+    /// From `start` to the end of `finish`, the program leaves the halo as it is. It may change its owned cells until it
+    /// calls `finish`, which combines them.
+    ///
+    /// ```
+    /// use haloport_core::device::Combine;
+    /// use haloport_core::{BindOptions, Pattern, run_ranks};
+    /// use haloport_cpu::CpuDevice;
+    ///
+    /// // A ring of four cells: each rank has its own two, and a halo of one cell on either side.
+    /// run_ranks(2, |comm| {
+    ///     let pattern = Pattern::on_grid(&comm, [4]).periodic([true]).halo(1).build()?;
+    ///     let mut load = pattern.field::<i64, _>(&CpuDevice::with_threads(1)?)?;
+    ///     load.view_mut(0)?.fill_with(|_, _| 1);
+    ///     let mut sum = pattern.bind_with(load, BindOptions::default().accumulate(Combine::Sum))?;
+    ///     sum.run()?;
+    ///     let first = 2 * comm.rank() as i64;
+    ///     assert_eq!(sum.fields().view(0)?[[first]], 2); // its own, and the halo of one neighbour
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), haloport_core::RanksError>(())
+    /// ```
+    #[must_use]
+    pub fn accumulate(mut self, combine: Combine) -> Self {
+        self.accumulate = Some(combine);
+        self
+    }
+
+    /// Sets the halo cells that were [accumulated](BindOptions::accumulate) to zero at the end of each exchange (default: they
+    /// keep their values). So the exchange is the transpose of the one that fills halos. Must be the same on every rank.
+    #[must_use]
+    pub fn zero_halo(mut self, zero: bool) -> Self {
+        self.zero_halo = zero;
         self
     }
 }

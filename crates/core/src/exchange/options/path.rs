@@ -182,6 +182,9 @@ pub enum Obstacle {
     Asked,
     /// By the cost model, this path is quicker for these cells.
     Quicker,
+    /// Cells go from halos to their owners ([`BindOptions::accumulate`](crate::exchange::BindOptions::accumulate)), in
+    /// messages.
+    Accumulated,
     /// The two ranks share no memory, for example because they are on different nodes.
     Apart,
     /// The two ranks are threads of one process, which do not pack into shared memory.
@@ -205,6 +208,7 @@ pub enum Obstacle {
 named!(Obstacle {
     Asked => "asked",
     Quicker => "quicker",
+    Accumulated => "accumulated",
     Apart => "apart",
     Threads => "threads",
     Passed => "passed",
@@ -221,6 +225,7 @@ impl Obstacle {
         match self {
             Obstacle::Asked => "the option `path` asks for it",
             Obstacle::Quicker => "it is quicker for these cells, by the cost model",
+            Obstacle::Accumulated => "cells go from halos to their owners",
             Obstacle::Apart => "the two ranks share no memory",
             Obstacle::Threads => "threads of one process do not pack into shared memory",
             Obstacle::Passed => "memory is passed to each start, so that no other rank can know it",

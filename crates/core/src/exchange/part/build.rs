@@ -122,12 +122,16 @@ impl<D: Device> PartDevice for D {
         let trace = PartTrace::new(trace, device, &streams, most_launches(&ways, &sets))?;
         let binding = Binding { device, fields, pattern, trace: &trace };
         let mut marks = Marks::new(device);
-        let bound = BoundCopies::bind(&binding, (&ways, sets, &staging), &mut marks)?;
+        let mut bound = BoundCopies::bind(&binding, (&ways, sets, &staging), &mut marks)?;
         let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
         if !info.asynchronous {
+            let combining = bound.messages.combining.take();
             let Ways { messages, windows, own_cells, .. } = bound.open(&binding, &channels)?;
             // Messages first: shared messages are packed with them, before their windows are opened.
-            let ways: Vec<Box<dyn HostWay<D>>> = vec![Box::new(messages), Box::new(windows)];
+            let ways: Vec<Box<dyn HostWay<D>>> = match combining {
+                None => vec![Box::new(messages), Box::new(windows)],
+                Some(combining) => vec![Box::new(combining.with(messages))],
+            };
             let (device, stream) = (device.clone(), streams.now().clone());
             return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
         }
@@ -193,9 +197,9 @@ impl<D: Device> BoundCopies<D> {
         let device = binding.device;
         let BoundWindows { windows, lent, borrowed, mut direct, packed, shared_bytes, direct_bytes } =
             bind_windows(binding, ways)?;
-        let mut own_cells = binding.own_cell_copies()?;
-        let local_bytes = bytes(&own_cells);
-        let traffic = Traffic { shared_bytes, direct_bytes, local_bytes, ..sets.traffic() };
+        let reversed = binding.pattern.reversal().is_some();
+        let mut own_cells = if reversed { Vec::new() } else { binding.own_cell_copies()? };
+        let traffic = sets.traffic();
         let in_place = sets.fields_in_place();
         let streams_of = ways.streams.as_ref().and_then(|(group, tag)| {
             // The group was joined with this device.
@@ -204,6 +208,8 @@ impl<D: Device> BoundCopies<D> {
         });
         let mut stream_messages = bind_stream_messages(binding, &sets, streams_of, marks)?;
         let mut messages = bind_messages(binding, sets, packed, staging, marks)?;
+        let local_bytes = messages.combining.as_ref().map_or(bytes(&own_cells), |it| it.local_bytes);
+        let traffic = Traffic { shared_bytes, direct_bytes, local_bytes, ..traffic };
         if device.info().asynchronous && local_bytes <= OWN_BYTES_WITH_UNPACKING {
             let by_streams = stream_messages.as_mut().map(|(_, unpack)| unpack);
             let unpacking = [Some(&mut messages.unpack), Some(&mut direct), by_streams];

@@ -18,7 +18,10 @@ use std::sync::atomic::AtomicU64;
 use super::mark::words_of;
 use super::streams::MoveStream;
 use super::trace::PartTrace;
-use crate::device::{Buffer, CopyItem, Device, DeviceError, DeviceInfo, MemoryKind, NextReader, Pointer};
+use crate::device::{
+    Buffer, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, MemoryKind, NextReader,
+    Pointer,
+};
 use crate::trace::Phase;
 use crate::transport::{Direction, Transport};
 
@@ -40,6 +43,10 @@ pub(crate) enum Purpose {
     OwnCells,
     /// From messages, or straight from the fields of a neighbour.
     Unpacking,
+    /// From messages and halos, combined with owned cells.
+    Combining,
+    /// Sets halo cells to zero.
+    Zeroing,
 }
 
 /// What the work of a part in an exchange is done with.
@@ -88,6 +95,16 @@ impl<D: Device> CopyList<D> {
         Ok(CopyList { copies: device.bind_copies(items, reader)?, purpose, bytes, host_copy })
     }
 
+    /// Binds copies that combine what they read with what is at their targets.
+    pub(crate) fn bind_combining(
+        device: &dyn Combining<D::Copies>,
+        items: Vec<CombineItem>,
+    ) -> Result<CopyList<D>, DeviceError> {
+        let bytes = items.iter().map(|item| item.copy.bytes()).sum();
+        let copies = device.bind_combining(items)?;
+        Ok(CopyList { copies, purpose: Purpose::Combining, bytes, host_copy: None })
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -103,6 +120,8 @@ impl<D: Device> CopyList<D> {
             Purpose::TakingBack => (Phase::Packing, "pack for a late neighbour"),
             Purpose::OwnCells => (Phase::Unpacking, "copy own cells"),
             Purpose::Unpacking => (Phase::Unpacking, "unpack"),
+            Purpose::Combining => (Phase::Unpacking, "combine"),
+            Purpose::Zeroing => (Phase::Unpacking, "zero the halo"),
         };
         let Lane { device, bases, stream, trace, .. } = *lane;
         let host_copy = |when_packing: bool| {

@@ -9,6 +9,7 @@ use super::run::{Group, Messages};
 use super::{Message, MessageSets, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::cells::packed::{Location, MessageLayout, MessageSet};
+use crate::exchange::ways::accumulate::Combining;
 use crate::exchange::ways::{Binding, BuildError};
 use crate::exchange::work::HostWay as _;
 use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, Staging, bytes};
@@ -26,6 +27,8 @@ pub(crate) struct BoundMessages<D: Device> {
     pub(crate) unpack: Vec<CopyItem>,
     /// These messages in the buffer.
     unpack_batch: Batch,
+    /// The copies that combine their cells with owned ones, if they go from halos to their owners.
+    pub(crate) combining: Option<Combining<D>>,
     buffers: Buffers<D>,
 }
 
@@ -84,9 +87,21 @@ pub(crate) fn bind_messages<D: Device>(
             is_borrowed: false,
         }));
     }
-    let (mut receives, unpack) = binder.bind(&sets.whole, &unpack_batch, Direction::Receive)?;
+    let (mut receives, mut unpack) = (Vec::new(), Vec::new());
+    let combining = match binding.pattern.reversal() {
+        None => {
+            (receives, unpack) = binder.bind(&sets.whole, &unpack_batch, Direction::Receive)?;
+            None
+        }
+        Some(reversal) => {
+            let layouts = sets.whole.messages.iter().cloned();
+            receives.extend(layouts.map(|layout| BoundMessage { layout, copies: None, is_borrowed: false }));
+            let buffer = buffers.on_device(Direction::Receive, &unpack_batch);
+            Some(Combining::bind(binding, reversal, (&sets, buffer))?)
+        }
+    };
     receives.extend(binder.received_chunks(&sets.chunks, &received[1..])?);
-    Ok(BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers })
+    Ok(BoundMessages { sends, receives, groups, unpack, unpack_batch, combining, buffers })
 }
 
 impl<D: Device> BoundMessages<D> {
@@ -102,7 +117,7 @@ impl<D: Device> BoundMessages<D> {
         in_place: Vec<usize>,
         channels: &Channels<'_>,
     ) -> Result<Messages<D>, BuildError> {
-        let BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers } = self;
+        let BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers, .. } = self;
         let host_copy = buffers.host_copy(Direction::Receive, &unpack_batch);
         let mut messages = Messages {
             sends: Vec::with_capacity(sends.len()),

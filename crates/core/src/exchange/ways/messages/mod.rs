@@ -153,6 +153,10 @@ impl PartFields {
     /// Chooses [`Way::PieceByPiece`] for fields in messages whose pieces lie without gaps at one end, if the pieces are
     /// large or the message has only one.
     pub(crate) fn choose_pieces(&self, from: Neighbour<'_>, offer: &Offer, ways: &mut [Way]) {
+        // What arrives in the field itself cannot be combined with it.
+        if from.pattern.reversal().is_some() {
+            return;
+        }
         let reached = self.reached(from.pattern);
         let single =
             from.received().len() == 1 && ways.iter().filter(|way| **way == Way::Message).count() == 1;

@@ -1,12 +1,14 @@
 //! The element types of fields.
 
+mod sign_change;
+
 use std::fmt;
 use std::num::NonZeroU32;
 
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 
-use crate::device::SignChange;
+pub use sign_change::SignChange;
 
 /// The type of an element, as plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
