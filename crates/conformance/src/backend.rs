@@ -13,8 +13,8 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-use haloport_core::device::{Device, DeviceError};
-use haloport_core::{Communicator, run_ranks};
+use haloport_core::device::{Combine, Device, DeviceError};
+use haloport_core::{BindOptions, Communicator, Pattern, run_ranks};
 
 use crate::random::{self, cases};
 use crate::{Failure, drawn, faults, overlap, staging, trace, usual};
@@ -80,6 +80,20 @@ pub fn random_exchanges_on_cubed_spheres_match_geometry<D: Device>(device: &D) -
 
 pub fn random_exchanges_on_tripolar_grids_match_geometry<D: Device>(device: &D) -> Result<(), Failure> {
     random::tripolar_grids(device, cases(500).div_ceil(5), RANKS)
+}
+
+pub fn accumulated_halos_match_the_oracle_or_are_refused<D: Device>(device: &D) -> Result<(), Failure> {
+    if device.combining().is_some() {
+        return random::accumulated(device, cases(500).div_ceil(2), RANKS);
+    }
+    let refused = run_ranks(2, |comm| {
+        let pattern = Pattern::on_grid(&comm, [4]).periodic([true]).halo(1).build()?;
+        let sum = BindOptions::default().accumulate(Combine::Sum);
+        Ok(pattern.bind_with(pattern.field::<f32, _>(device)?, sum).map(drop)?)
+    });
+    let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    crate::ensure!(text.contains("halos that are accumulated"), "the refusal says {text:?}");
+    Ok(())
 }
 
 pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {

@@ -389,6 +389,16 @@ impl Pattern {
         self.inner.reversal
     }
 
+    /// The halo cells that travel, in either direction, each with its domain.
+    pub(crate) fn halo(&self) -> impl Iterator<Item = (usize, &Cells)> {
+        let Inner { receives, sends, reversal, .. } = &*self.inner;
+        let pieces = if reversal.is_some() { sends } else { receives };
+        pieces.values().flatten().map(|piece| match reversal {
+            Some(_) => (piece.source_domain, &piece.source),
+            None => (piece.target_domain, &piece.target),
+        })
+    }
+
     /// The blocks of a field for the domains.
     pub(crate) fn block_shapes(&self) -> Vec<BlockShape> {
         match &self.inner.domains {

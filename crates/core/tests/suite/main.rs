@@ -1,6 +1,7 @@
 //! Everything of the core but allocations, which `tests/allocations.rs` counts in a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accumulate;
 mod blocked;
 mod collective;
 #[path = "../common/mod.rs"]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haloport_core::device::{
-    Capabilities, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams, KernelArgument,
-    KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    Capabilities, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams,
+    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, offered,
 };
 
 use super::event::QueuedEvent;
@@ -46,7 +46,6 @@ impl<D: Device> Queued<D> {
         let capabilities = Capabilities {
             immediate_streams: true,
             gates: true,
-            combining: false,
             memory_export: false,
             stream_messages: false,
             ..device.info().capabilities
@@ -284,6 +283,18 @@ unsafe impl<D: Device> Device for Queued<D> {
 
     fn gates(&self) -> Option<&dyn Gates<QueuedStream>> {
         Some(self)
+    }
+
+    fn combining(&self) -> Option<&dyn Combining<Self::Copies>> {
+        self.inner.device.combining().is_some().then_some(self)
+    }
+}
+
+impl<D: Device> Combining<Arc<Mutex<D::Copies>>> for Queued<D> {
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<Arc<Mutex<D::Copies>>, DeviceError> {
+        let device = &self.inner.device;
+        let combining = offered(device.combining(), "copies that combine", device.id())?;
+        Ok(Arc::new(Mutex::new(combining.bind_combining(items)?)))
     }
 }
 

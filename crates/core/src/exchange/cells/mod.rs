@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, End, VectorAxes};
-use crate::pattern::{Cells, Pattern, Piece};
+use crate::pattern::Pattern;
 
 /// The properties of a field that must be the same on all ranks and that a rank without blocks knows, too.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -133,17 +133,11 @@ fn misfit_of_block(
             "field {number} is not aligned in memory, expected the alignment of its elements, {alignment} bytes"
         ));
     }
-    let reversed = pattern.reversal().is_some();
-    if end == End::Source && !reversed {
+    if end == End::Source && pattern.reversal().is_none() {
         return None;
     }
-    // The halo cells, which go to their owners if the pattern is reversed.
-    let (pieces, in_halo): (_, fn(&Piece) -> (usize, &Cells)) = match reversed {
-        false => (pattern.receives(), |piece| (piece.target_domain, &piece.target)),
-        true => (pattern.sends(), |piece| (piece.source_domain, &piece.source)),
-    };
-    let halo = pieces.values().flatten().map(in_halo).filter(|(its_domain, _)| *its_domain == domain);
     let allocated = layout.allocated();
+    let halo = pattern.halo().filter(|(its_domain, _)| *its_domain == domain);
     let missing = halo
         .filter_map(|(_, cells)| cells.as_box())
         .find(|cells| !allocated.encloses(&layout.with_levels(cells)));

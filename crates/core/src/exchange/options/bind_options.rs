@@ -157,8 +157,8 @@ impl BindOptions {
     /// result are the same in every run, but depend on the decomposition. Where axes turn, vectors are turned back. With
     /// [`Combine::Replace`], each owned cell has at most one halo cell, else binding fails.
     ///
-    /// From `start` to the end of `finish`, the program leaves the halo as it is. It may change its owned cells until it
-    /// calls `finish`, which combines them.
+    /// From `start` to the end of `finish`, the program leaves the halo as it is. In memory that it has passed to `start`, it
+    /// may change owned cells until it calls `finish`, which combines them.
     ///
     /// ```
     /// use haloport_core::device::Combine;

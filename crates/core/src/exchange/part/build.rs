@@ -122,16 +122,12 @@ impl<D: Device> PartDevice for D {
         let trace = PartTrace::new(trace, device, &streams, most_launches(&ways, &sets))?;
         let binding = Binding { device, fields, pattern, trace: &trace };
         let mut marks = Marks::new(device);
-        let mut bound = BoundCopies::bind(&binding, (&ways, sets, &staging), &mut marks)?;
+        let bound = BoundCopies::bind(&binding, (&ways, sets, &staging), &mut marks)?;
         let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
         if !info.asynchronous {
-            let combining = bound.messages.combining.take();
             let Ways { messages, windows, own_cells, .. } = bound.open(&binding, &channels)?;
             // Messages first: shared messages are packed with them, before their windows are opened.
-            let ways: Vec<Box<dyn HostWay<D>>> = match combining {
-                None => vec![Box::new(messages), Box::new(windows)],
-                Some(combining) => vec![Box::new(combining.with(messages))],
-            };
+            let ways: Vec<Box<dyn HostWay<D>>> = vec![Box::new(messages), Box::new(windows)];
             let (device, stream) = (device.clone(), streams.now().clone());
             return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
         }

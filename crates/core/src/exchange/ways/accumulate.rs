@@ -1,27 +1,18 @@
 //! Cells that go from halos to their owners, and are combined there.
 //!
-//! The halo cells of each neighbour's cells travel in its message, as others do. When all messages have arrived, `finish`
-//! combines their cells, and those that the rank sends to itself, [layer](Layers) by layer with the owned cells: the order
-//! does not depend on when messages arrive. At last the halo is set to zero, if the program asks for it.
+//! Halo cells travel in messages to their owners, as owned cells do to halos. When all messages have arrived, their cells, and
+//! those that the rank sends to itself, are combined with the owned cells, [layer](Layers) by layer: the order does not depend
+//! on when messages arrive. At last the halo is set to zero, if the program asks for it.
 
 use super::Binding;
 use super::messages::MessageSets;
-use super::messages::run::Messages;
 use crate::device::{Buffer as _, CombineItem, CopyItem, Device, DeviceError, MemoryKind, Pointer, offered};
 use crate::exchange::cells::layers::{Layered, Layers};
 use crate::exchange::cells::side::{PieceCells, Side, fill, join};
-use crate::exchange::options::ExchangeError;
-use crate::exchange::work::HostWay;
 use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
 use crate::field::End;
 use crate::pattern::Reversal;
-use crate::transport::{Direction, Transport};
-
-/// The messages, and the copies that combine their cells with owned ones.
-pub(crate) struct Accumulation<D: Device> {
-    messages: Messages<D>,
-    copies: Combining<D>,
-}
+use crate::transport::Direction;
 
 /// The copies that combine cells with owned ones.
 pub(crate) struct Combining<D: Device> {
@@ -86,15 +77,15 @@ impl<D: Device> Combining<D> {
         Ok(Combining { layers, zero, _zeros: zeros, local_bytes })
     }
 
-    pub(crate) fn with(self, messages: Messages<D>) -> Accumulation<D> {
-        Accumulation { messages, copies: self }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.layers.is_empty()
     }
 
     /// Combines all cells, then sets the halo to zero.
     ///
     /// # Safety
-    /// All messages have arrived. Nothing else uses the fields.
-    unsafe fn run(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+    /// All messages have arrived when the device runs this. Nothing else uses the fields.
+    pub(crate) unsafe fn run(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         for layer in self.layers.iter().chain([&self.zero]) {
             // SAFETY: the caller's promise; of one layer, no two pieces have a cell in common, and halo cells are not owned.
             unsafe { layer.run(lane)? };
@@ -116,39 +107,4 @@ fn zeroing<D: Device>(binding: &Binding<'_, D>) -> Result<(Vec<CopyItem>, Vec<D:
         zeros.push(zero);
     }
     Ok((copies, zeros))
-}
-
-impl<D: Device> HostWay<D> for Accumulation<D> {
-    fn begin(&mut self) {
-        self.messages.begin();
-    }
-
-    unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
-        // SAFETY: the caller's promise; the messages are packed from halo cells.
-        unsafe { self.messages.start(lane) }
-    }
-
-    unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
-        // SAFETY: the caller's promise; the messages have no copies that unpack them.
-        unsafe { self.messages.advance(lane, finishing) }
-    }
-
-    unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
-        // SAFETY: as for `advance`.
-        unsafe { self.messages.finish(lane)? };
-        // SAFETY: all messages have arrived; the caller's promise.
-        Ok(unsafe { self.copies.run(lane)? })
-    }
-
-    fn missing(&self) -> Vec<(usize, String)> {
-        self.messages.missing()
-    }
-
-    fn fail(&mut self) {
-        self.messages.fail();
-    }
-
-    fn close(&mut self, transport: &dyn Transport) {
-        self.messages.close(transport);
-    }
 }

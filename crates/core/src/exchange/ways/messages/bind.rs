@@ -117,13 +117,14 @@ impl<D: Device> BoundMessages<D> {
         in_place: Vec<usize>,
         channels: &Channels<'_>,
     ) -> Result<Messages<D>, BuildError> {
-        let BoundMessages { sends, receives, groups, unpack, unpack_batch, buffers, .. } = self;
+        let BoundMessages { sends, receives, groups, unpack, unpack_batch, combining, buffers } = self;
         let host_copy = buffers.host_copy(Direction::Receive, &unpack_batch);
         let mut messages = Messages {
             sends: Vec::with_capacity(sends.len()),
             receives: Vec::with_capacity(receives.len()),
             groups,
             unpack: CopyList::bind(binding.device, Purpose::Unpacking, unpack, host_copy)?,
+            combining,
             groups_sent: 0,
             buffers: Arc::new(buffers),
             in_place: in_place.into_iter().filter_map(|at| binding.fields[at].1.storage.clone()).collect(),

@@ -132,7 +132,8 @@ impl PartFields {
         offer: &Offer,
         ways: &mut [Way],
     ) -> usize {
-        if !(offer.is_staged && self.is_staged(from.pattern)) {
+        // Cells are combined when all have arrived.
+        if !(offer.is_staged && self.is_staged(from.pattern)) || from.pattern.reversal().is_some() {
             return 0;
         }
         let order = |position: usize| (ways[position] == Way::Message).then(|| offer.fields[position].order);

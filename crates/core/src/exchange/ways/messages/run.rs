@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::{Message, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
+use crate::exchange::ways::accumulate::Combining;
 use crate::exchange::work::HostWay;
 use crate::exchange::work::copy_list::{Buffers, CopyList, Lane};
 use crate::exchange::work::mark::Mark;
@@ -34,6 +35,8 @@ pub(crate) struct Messages<D: Device> {
     pub(crate) groups: Vec<Group<D>>,
     /// The copies that unpack all messages without a list of their own.
     pub(crate) unpack: CopyList<D>,
+    /// The copies that combine the cells of all messages with owned ones, if they go from halos to their owners.
+    pub(crate) combining: Option<Combining<D>>,
     /// The number of groups that were sent in this exchange.
     pub(crate) groups_sent: usize,
     /// Owns the memory of all messages that do not lie in fields.
@@ -119,7 +122,8 @@ impl<D: Device> Messages<D> {
     /// Whether nothing is packed, sent or received.
     pub(crate) fn are_none(&self) -> bool {
         let packs = self.groups.iter().flat_map(|group| &group.pack).any(|list| !list.is_empty());
-        !packs && self.sends.is_empty() && self.receives.is_empty()
+        let combines = self.combining.as_ref().is_some_and(|combining| !combining.is_empty());
+        !packs && !combines && self.sends.is_empty() && self.receives.is_empty()
     }
 
     pub(crate) fn are_received(&self) -> bool {
@@ -147,13 +151,15 @@ impl<D: Device> Messages<D> {
         self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack_in_stream(lane) })
     }
 
-    /// Unpacks all messages that have no lists of their own.
+    /// Unpacks all messages that have no lists of their own, or combines their cells with owned ones.
     ///
     /// # Safety
     /// The messages have arrived when the device runs this. Nothing else uses the halo cells that they fill.
     pub(crate) unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the buffers are ours until the next receives, which wait for this; the caller guarantees the rest.
-        unsafe { self.unpack.run(lane) }
+        unsafe { self.unpack.run(lane)? };
+        // SAFETY: as above.
+        self.combining.as_ref().map_or(Ok(()), |combining| unsafe { combining.run(lane) })
     }
 
     fn each(&mut self) -> impl Iterator<Item = &mut Message> {

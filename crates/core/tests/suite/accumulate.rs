@@ -1,0 +1,168 @@
+//! Halos that are accumulated: what a program may do meanwhile, and what is refused. Values are in the conformance suite.
+
+use crate::common::*;
+use haloport_core::device::Combine;
+use haloport_core::exchange::Obstacle;
+use haloport_core::*;
+
+/// Runs `on_rank` on two ranks, with a ring of two cells for each and a halo of one cell.
+fn on_ring(on_rank: impl Fn(&Communicator, &Pattern) -> Result<(), Failure> + Sync) {
+    run_ranks(2, |comm| {
+        let pattern = Pattern::on_grid(&comm, [4]).periodic([true]).halo(1).build()?;
+        on_rank(&comm, &pattern)
+    })
+    .unwrap();
+}
+
+fn sum() -> BindOptions {
+    BindOptions::default().accumulate(Combine::Sum)
+}
+
+/// The values of a block: the halo below, both owned cells, the halo above.
+fn values<T: Element>(field: &Field<T, haloport_cpu::CpuDevice>) -> Result<Vec<T>, Failure> {
+    Ok(field.to_vec(0)?)
+}
+
+#[test]
+fn a_detached_exchange_adds_halos_to_their_owners() {
+    on_ring(|comm, pattern| {
+        let mut field = Field::<i64, _>::new(&device()?, pattern)?;
+        let base = 100 * comm.rank() as i64;
+        field.copy_from(0, &[base + 1, 0, 0, base + 2])?;
+        let mut exchange = pattern.bind_with(field, sum())?;
+        let ticket = exchange.start_detached(Schedule::DefaultStream)?;
+        comm.barrier()?;
+        exchange.finish(ticket, Schedule::DefaultStream)?;
+        let other = 100 * (1 - comm.rank()) as i64;
+        assert_eq!(values(exchange.fields())?, [base + 1, other + 2, other + 1, base + 2]);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_exchange_and_its_transpose_have_one_product() {
+    on_ring(|comm, pattern| {
+        let of = |seed: i64| -> Vec<i64> {
+            (0..4).map(|cell| (7 * cell + seed + 3 * comm.rank() as i64) % 11).collect()
+        };
+        let field = |values: &[i64]| -> Result<_, Failure> {
+            let mut field = Field::<i64, _>::new(&device()?, pattern)?;
+            field.copy_from(0, values)?;
+            Ok(field)
+        };
+        let (x, y) = (of(5), of(2));
+        let mut forward = pattern.bind(field(&x)?)?;
+        forward.run()?;
+        let mut reverse = pattern.bind_with(field(&y)?, sum().zero_halo(true))?;
+        reverse.run()?;
+        let product = |a: &[i64], b: &[i64]| -> i64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+        let mut products =
+            [product(&values(forward.fields())?, &y), product(&x[1..3], &values(reverse.fields())?[1..3])];
+        products = comm.all_reduce(products, Reduction::Sum)?;
+        assert_eq!(products[0], products[1]);
+        Ok(())
+    });
+}
+
+#[test]
+fn several_plans_of_passed_memory_are_in_flight() {
+    on_ring(|comm, pattern| {
+        let mut fields =
+            [Field::<f64, _>::new(&device()?, pattern)?, Field::<f64, _>::new(&device()?, pattern)?];
+        for (number, field) in fields.iter_mut().enumerate() {
+            field.copy_from(0, &[(number + 1) as f64; 4])?;
+        }
+        let layout = FieldLayout::new(
+            &device()?,
+            ElementType::F64,
+            AnyField::<haloport_cpu::CpuDevice>::builder(pattern).layouts()?,
+        );
+        let mut plan = pattern.plan_layouts(&[layout], sum().in_flight(2))?;
+        let mut tickets = Vec::new();
+        for field in &fields {
+            let at = [field.pointer(0)?];
+            // SAFETY: the memory lives until both exchanges have finished, and nothing else uses it.
+            tickets.push(unsafe { plan.start_at(&at, Schedule::DefaultStream)? });
+        }
+        // Owned cells may change until `finish` combines them.
+        fields[0].copy_from(0, &[1.0, 5.0, 6.0, 1.0])?;
+        for ticket in tickets.into_iter().rev() {
+            plan.finish(ticket, Schedule::DefaultStream)?;
+        }
+        assert_eq!(fields[0].to_vec(0)?, [1.0, 6.0, 7.0, 1.0]);
+        assert_eq!(fields[1].to_vec(0)?, [2.0, 4.0, 4.0, 2.0]);
+        comm.barrier()?;
+        Ok(())
+    });
+}
+
+#[test]
+fn an_exchange_tells_that_it_accumulates() {
+    on_ring(|comm, pattern| {
+        let bound = pattern.bind_with(Numbers::new(&device()?, pattern)?, sum())?;
+        let described = bound.describe();
+        assert_eq!(described.routes.len(), 2);
+        for route in &described.routes {
+            assert_eq!(
+                (route.path, route.why),
+                (DataPath::Messages, Some(Obstacle::Accumulated)),
+                "{comm:?}"
+            );
+        }
+        assert_eq!(described.choice.order, exchange::HaloOrder::AllNeighbours);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_cannot_be_accumulated_is_refused_on_all_ranks() {
+    on_ring(|comm, pattern| {
+        let refusal = |field: AnyField<_>, options: BindOptions| {
+            pattern.bind_with(field, options).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let device = device()?;
+        let of = |element| AnyField::builder(pattern).build_any(&device, element);
+        let least = BindOptions::default().accumulate(Combine::Min);
+        let records = ElementType::record(3).ok_or("no records")?;
+        for (text, refused) in [
+            ("is of complex64, which have no `min`", refusal(of(ElementType::Complex64)?, least)),
+            ("is of records of 3 bytes, which have no `sum`", refusal(of(records)?, sum())),
+            (
+                "`zero_halo` is set without `accumulate`",
+                refusal(of(ElementType::F32)?, BindOptions::default().zero_halo(true)),
+            ),
+            (
+                "the path `direct`, which is asked for",
+                refusal(of(ElementType::F32)?, sum().path(DataPath::Direct)),
+            ),
+            ("the option `accumulate` is", {
+                let options = if comm.rank() == 0 { sum() } else { BindOptions::default() };
+                refusal(of(ElementType::F32)?, options)
+            }),
+            ("the option `zero_halo` is", {
+                refusal(of(ElementType::F32)?, sum().zero_halo(comm.rank() == 0))
+            }),
+        ] {
+            assert!(refused.contains(text), "expected {text:?}, found {refused:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_cell_that_several_are_to_replace_is_named() {
+    run_ranks(2, |comm| {
+        // Both ranks have the cell 0 of rank 0, in two places of rank 1.
+        let (sends, receives): (&[(usize, &[u32])], &[(usize, &[u32])]) = match comm.rank() {
+            0 => (&[(1, &[0, 0])], &[]),
+            _ => (&[], &[(0, &[1, 2])]),
+        };
+        let pattern = Pattern::from_lists(&comm, 3, sends, receives)?;
+        let replace = BindOptions::default().accumulate(Combine::Replace);
+        let refused = pattern.bind_with(Numbers::new(&device()?, &pattern)?, replace).err();
+        let text = refused.map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains("several halo cells belong to the cell 0 of domain 0"), "{text}");
+        Ok::<_, Failure>(())
+    })
+    .unwrap();
+}
