@@ -178,14 +178,15 @@ fn agree_on_shapes(pattern: &Pattern, parts: &[PartFields], path: DataPath) -> R
 
 /// What is bound so far, step by step.
 struct Building {
-    /// For each device one part, or one for each axis.
-    parts: Vec<Vec<Box<dyn Part>>>,
-    tags: Vec<Tags>,
-    trace: Option<ExchangeTrace>,
-    /// Why the first part could not be built.
-    failed: Option<BuildError>,
     names: Vec<Box<dyn Any + Send + Sync>>,
     routes: Vec<Route>,
+    /// Why the first part could not be built.
+    failed: Option<BuildError>,
+    /// For each device one part, or one for each axis.
+    parts: Vec<Vec<Box<dyn Part>>>,
+    trace: Option<ExchangeTrace>,
+    /// Dropped last: other exchanges may take them from then on.
+    tags: Vec<Tags>,
 }
 
 impl Agreement {
@@ -199,17 +200,18 @@ impl Agreement {
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
         let mut building = Building {
-            parts: parts.iter().map(|_| Vec::new()).collect(),
-            tags: vec![tags],
-            trace: ExchangeTrace::next(comm.trace()),
-            failed: None,
             names: Vec::new(),
             routes: Vec::new(),
+            failed: None,
+            parts: parts.iter().map(|_| Vec::new()).collect(),
+            trace: ExchangeTrace::next(comm.trace()),
+            tags: vec![tags],
         };
         for (step, pattern) in steps.iter().enumerate() {
             self.bind_step(pattern, tag + (step * MAX_PARTS) as u32, &mut building)?;
         }
-        let Building { parts: mut built, tags, trace, failed, names, mut routes } = building;
+        // Dropped from the last to the first: the tags after the parts that use them.
+        let Building { tags, trace, parts: mut built, failed, names, mut routes } = building;
         let agreed = comm.agree(failed.as_ref().map(BuildError::to_string).or_else(|| self.detour(&routes)));
         if !matches!(agreed, Ok(Ok(()))) {
             built.iter_mut().flatten().for_each(|part| {
