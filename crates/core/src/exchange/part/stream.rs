@@ -18,6 +18,7 @@ use crate::exchange::work::{HostWay as _, PartState};
 use crate::field::BoundField;
 use crate::transport::Transport;
 
+/// A part on a device of type `D`, which is asynchronous.
 pub(crate) struct StreamPart<D: Device> {
     pub(crate) device: D,
     pub(crate) streams: OwnStreams<D>,
@@ -256,7 +257,7 @@ impl<D: Device> StreamPart<D> {
         // fields. The same holds for messages in streams, and for groups of them that are aborted.
         unsafe { self.ways.messages.unpack_in_stream(&lane)? };
         if let Some(exchange) = &self.ways.stream_messages {
-            // SAFETY: as above.
+            // SAFETY: as above; the next exchange waits for this unpacking.
             unsafe { exchange.finish(&lane)? };
         }
         self.device.record(&self.points.unpacked.events[self.round], stream)?;

@@ -98,12 +98,14 @@ pub(crate) trait Part: Send {
     fn abandon(&mut self, transport: &dyn Transport) -> bool;
 }
 
-/// One way of moving cells on a device that has done its work when a call returns, bound: its work in each phase.
+/// One way of moving cells on a device that has done its work when a call returns, bound: its work in each phase. The safe
+/// calls serve every device.
 ///
 /// # Safety of the unsafe calls
 /// When `start` is called, the last exchange has ended, and the work before is done. From then until the exchange has ended,
-/// nothing but the part touches the halo cells, and nothing writes the cells that are sent. Each way fills halo cells of its
-/// own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in `finish`.
+/// nothing but the part and its transport touches the halo cells, and nothing writes the cells that are sent. Each way fills
+/// halo cells of its own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in
+/// `finish`.
 pub(crate) trait HostWay<D: Device>: Send {
     /// Begins an exchange. The last one has ended.
     fn begin(&mut self);

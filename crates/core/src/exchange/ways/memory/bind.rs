@@ -196,7 +196,7 @@ fn direct_copies(
     Ok(items)
 }
 
-/// The number of bytes of these cells of our fields in all fields that are copied straight.
+/// The number of bytes of `cells` in all fields that are copied straight.
 fn direct_bytes<'p>(
     fields: &[(usize, BoundField)],
     ways: &[Way],

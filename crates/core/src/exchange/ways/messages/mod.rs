@@ -276,8 +276,8 @@ impl<D: Device> SentMessage<D> {
     /// Packs and sends it, if it has a list of its own.
     ///
     /// # Safety
-    /// The device is synchronous. Nothing writes the fields until the message is packed; until it is complete, nothing
-    /// writes the cells that it is sent from, and nothing else uses its buffer.
+    /// The device is synchronous. Nothing writes the cells that are packed until that is done; until the message is
+    /// complete, nothing writes the cells that it is sent from, and nothing else uses its buffer.
     pub(crate) unsafe fn pack_and_send(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let Some(pack) = &self.pack {
             // SAFETY: the caller guarantees it.

@@ -188,7 +188,8 @@ impl<D: Device> StreamWindows<D> {
     /// in that stream.
     ///
     /// # Safety
-    /// Until the exchange is over, nothing writes the lent cells, and nothing else uses the halo cells that are filled.
+    /// Until the exchange is over, nothing writes the cells that are sent, and nothing but the exchange, here and at the
+    /// neighbours, uses the halo cells that are filled.
     pub(crate) unsafe fn start(
         &mut self,
         lane: &Lane<'_, D>,
