@@ -241,8 +241,8 @@ type Owners = Vec<Arc<dyn Any + Send + Sync>>;
 
 /// Memory of another process, mapped by the reader. Dropping it releases the memory.
 pub(crate) struct Imported {
-    pub(crate) memory: Owners,
-    pub(crate) released: ReleaseFlag,
+    pub(in crate::exchange::ways) memory: Owners,
+    pub(in crate::exchange::ways) released: ReleaseFlag,
 }
 
 impl Drop for Imported {
@@ -254,8 +254,8 @@ impl Drop for Imported {
 
 /// Memory that another process has mapped, kept by the owner. It outlives this value until the reader has released it.
 pub(crate) struct Exported {
-    pub(crate) memory: Owners,
-    pub(crate) released: ReleaseFlag,
+    pub(in crate::exchange::ways) memory: Owners,
+    pub(in crate::exchange::ways) released: ReleaseFlag,
 }
 
 /// Memory that its owner has dropped but the reader has not yet released.
