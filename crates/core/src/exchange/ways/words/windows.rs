@@ -121,13 +121,22 @@ impl fmt::Debug for StreamWord {
 }
 
 impl StreamWindow {
-    pub(crate) fn new(
+    /// On fields from which the receiver copies.
+    pub(crate) fn on_fields(
         peer: usize,
-        on_halo: bool,
         (window, word): (&Arc<Window>, &StreamWord),
         transfer: TransferTrace,
     ) -> StreamWindow {
-        StreamWindow { peer, on_halo, window: Arc::clone(window), word: word.clone(), transfer }
+        StreamWindow { peer, on_halo: false, window: Arc::clone(window), word: word.clone(), transfer }
+    }
+
+    /// On halos into which the sender copies.
+    pub(crate) fn on_halo(
+        peer: usize,
+        on: (&Arc<Window>, &StreamWord),
+        transfer: TransferTrace,
+    ) -> StreamWindow {
+        StreamWindow { on_halo: true, ..StreamWindow::on_fields(peer, on, transfer) }
     }
 }
 
