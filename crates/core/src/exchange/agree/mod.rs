@@ -23,7 +23,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cells::packed::Neighbour;
+use super::cells::Neighbour;
 use super::options::{CopiedBy, DataPath, Obstacle, Route, Way};
 use super::ways::PartFields;
 use super::ways::memory::mapping::free_released;

@@ -7,9 +7,9 @@
 
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
-use crate::exchange::work::copy_list::{CopyList, lane};
+use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::trace::PartTrace;
-use crate::exchange::work::{HostWay, Part, PartState, each_once};
+use crate::exchange::work::{HostWay, Part, PartState, each_once, lane};
 use crate::transport::Transport;
 
 /// A part on a device of type `D`, which is not asynchronous.

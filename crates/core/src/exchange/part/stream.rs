@@ -10,11 +10,11 @@ use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
-use crate::exchange::work::copy_list::{CopyList, lane};
+use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::mark::{Mark, Marks, Unpacked};
 use crate::exchange::work::streams::{DeferredFrees, DeviceUser, LateCopies, OwnStreams};
 use crate::exchange::work::trace::PartTrace;
-use crate::exchange::work::{HostWay as _, PartState};
+use crate::exchange::work::{HostWay as _, PartState, lane};
 use crate::field::BoundField;
 use crate::transport::Transport;
 

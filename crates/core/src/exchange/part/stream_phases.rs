@@ -9,8 +9,7 @@ use super::stream::StreamPart;
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
-use crate::exchange::work::copy_list::lane;
-use crate::exchange::work::{HostWay as _, Part, PartState, each_once};
+use crate::exchange::work::{HostWay as _, Part, PartState, each_once, lane};
 use crate::field::{LastWrite as _, Storage};
 use crate::transport::Transport;
 

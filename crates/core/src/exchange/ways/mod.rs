@@ -17,9 +17,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::cells::packed::Neighbour;
 use super::cells::side::{PieceCells, Side, fill};
-use super::cells::{FieldShape, FieldSignature, misfit, shape};
+use super::cells::{FieldShape, FieldSignature, Neighbour, misfit, shape};
 use super::work::Part;
 use super::work::copy_list::{CopyList, Purpose};
 use super::work::trace::{ExchangeTrace, PartTrace};

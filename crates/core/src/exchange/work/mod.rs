@@ -1,6 +1,7 @@
 //! What every way of moving cells uses for the work of an exchange.
 //!
-//! - Here: the trait of a part, the work of one device in each phase of an exchange, and that of a way on a host;
+//! - Here: the trait of a part, the work of one device in each phase of an exchange; that of a way on a host; and the values
+//!   that they work with, a [`Lane`];
 //! - `copy_list`: lists of copies, and the memory of messages;
 //! - `streams`: the own streams of a part, and the ranks of this process that use a device;
 //! - `mark`: points in streams that the host can ask about, and those at which halos are filled;
@@ -33,7 +34,7 @@ use super::options::{ExchangeError, Schedule, Traffic};
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::field::Storage;
 use crate::transport::Transport;
-use copy_list::Lane;
+use trace::PartTrace;
 
 /// One device's share of a bound exchange. The methods that are given here are right for a device that has done its work when
 /// a call returns.
@@ -132,6 +133,33 @@ pub(crate) trait HostWay<D: Device>: Send {
     /// Closes the channels for good: afterwards neighbours do not touch the fields.
     fn close(&mut self, transport: &dyn Transport);
 }
+
+/// What the work of a part in an exchange is done with.
+pub(crate) struct Lane<'p, D: Device> {
+    pub(crate) device: &'p D,
+    /// The addresses of the blocks that copies are anchored to; see [`Device::run_copies`].
+    pub(crate) bases: &'p [Pointer],
+    pub(crate) stream: &'p D::Stream,
+    pub(crate) trace: &'p PartTrace<D>,
+    /// The number of the exchange, modulo 2.
+    pub(crate) round: usize,
+    pub(crate) transport: &'p dyn Transport,
+}
+
+/// The [`Lane`] of a part in one of its streams. A macro, so that it borrows only these fields.
+macro_rules! lane {
+    ($part:expr, $stream:expr, $transport:expr) => {
+        $crate::exchange::work::Lane {
+            device: &$part.device,
+            bases: &$part.bases,
+            stream: $stream,
+            trace: &$part.trace,
+            round: $part.round,
+            transport: $transport,
+        }
+    };
+}
+pub(crate) use lane;
 
 /// The state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::HostWay;
-use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::trace::TransferTrace;
+use crate::exchange::work::{HostWay, Lane};
 use crate::transport::{Lent, Transport, TransportError, Window, WindowState};
 
 /// All windows of a part.

@@ -18,10 +18,10 @@ use std::sync::Arc;
 use super::{Message, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::HostWay;
-use crate::exchange::work::copy_list::{Buffers, CopyList, Lane};
+use crate::exchange::work::copy_list::{Buffers, CopyList};
 use crate::exchange::work::mark::Mark;
 use crate::exchange::work::streams::MoveStream;
+use crate::exchange::work::{HostWay, Lane};
 use crate::field::Storage;
 use crate::transport::Transport;
 

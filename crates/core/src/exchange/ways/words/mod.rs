@@ -13,7 +13,7 @@ use super::memory::Segment;
 use super::memory::mapping::{Exported, Imported, MappedField};
 use super::offer::{AnsweredWord, FieldHandle, LentFields, Offer, lent_blocks, lent_word};
 use super::{PartFields, WORD_BYTES};
-use crate::exchange::cells::packed::Neighbour;
+use crate::exchange::cells::Neighbour;
 use crate::exchange::options::{CopiedBy, Way};
 use crate::transport::{Lease, TransportError, Window};
 use windows::StreamWord;

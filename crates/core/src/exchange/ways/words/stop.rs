@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::windows::{ReachedWords, Stage, StreamWindows};
 use crate::comm::drive_meanwhile;
 use crate::device::{Device, WordOperation};
-use crate::exchange::work::copy_list::Lane;
+use crate::exchange::work::Lane;
 use crate::exchange::work::mark::{Patience, words_of};
 use crate::transport::Transport;
 

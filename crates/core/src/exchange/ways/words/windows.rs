@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::{CopyItem, Device, DeviceError, Pointer, WordOperation};
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
+use crate::exchange::work::Lane;
+use crate::exchange::work::copy_list::{CopyList, Purpose};
 use crate::exchange::work::mark::{Marks, Patience, Word, words_of};
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{TransportError, Window};
