@@ -21,8 +21,8 @@ use crate::pattern::Pattern;
 ///
 /// An exchange is started and finished in one call ([`run`](Exchange::run)), or in two, with work between them
 /// ([`start`](Exchange::start) and [`finish`](super::Pending::finish)). These calls are in order with the default stream
-/// of each device; those that end in `_on` with another [`Schedule`](super::Schedule), such as a stream. Programs that
-/// cannot hold a borrow call [`start_detached`](Exchange::start_detached) and [`finish`](Exchange::finish).
+/// of each device; those that end in `_on` with another [`Schedule`], such as a stream. Programs that cannot
+/// hold a borrow call [`start_detached`](Exchange::start_detached) and [`finish`](Exchange::finish).
 pub struct Exchange<F> {
     /// Dropped before the fields.
     pub(super) turns: Turns,

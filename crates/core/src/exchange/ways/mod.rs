@@ -48,9 +48,9 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     fn exports_memory(&self) -> bool;
     /// Whether its streams may send and receive messages.
     fn has_stream_messages(&self) -> bool;
-    /// As [`Device::reaches`](crate::device::Device::reaches).
+    /// As [`Device::reaches`].
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError>;
-    /// As [`Device::allocate`](crate::device::Device::allocate), memory of the device.
+    /// As [`Device::allocate`], memory of the device.
     fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError>;
     /// As [`MemoryExport::import`](crate::device::MemoryExport::import).
     ///

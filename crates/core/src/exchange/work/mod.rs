@@ -9,7 +9,7 @@
 //!
 //! A bound exchange is a list of parts, each compiled for its device, behind the small trait [`Part`]: a
 //! [`HostPart`](crate::exchange::part::host) if the device has done its work when a call returns, a
-//! [`StreamPart`](crate::exchange::part::stream) if it has streams. A part runs through these phases:
+//! [`StreamPart`](crate::exchange::part) if it has streams. A part runs through these phases:
 //!
 //! 1. `start` waits (in stream order) for the work before, packs the messages, and copies the cells that the rank sends
 //!    to itself.
