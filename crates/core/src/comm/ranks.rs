@@ -53,9 +53,8 @@ pub const MOST_RANKS: usize = 1 << 16;
 /// Runs `body` on `ranks` ranks, each a thread of this process, and returns their results in the order of the ranks.
 /// Blocks until all have ended.
 ///
-/// If a rank panics or returns an error, the waits of all other ranks end with
-/// [`TransportError::PeerFailed`](crate::transport::TransportError::PeerFailed), which names it. Within `body`, `?`
-/// takes any error: see [`Error`]. A rank that returns `Ok` has ended, as described at [`threads`].
+/// If a rank panics or returns an error, the waits of all other ranks end with [`TransportError::PeerFailed`], which names
+/// it. Within `body`, `?` takes any error: see [`Error`]. A rank that returns `Ok` has ended, as described at [`threads`].
 ///
 /// [`threads`] makes the ranks for threads that the program starts itself.
 ///

@@ -54,7 +54,7 @@ impl Default for Orientation {
 
 impl Orientation {
     /// The axis of the source along which `axis` of the target runs, and whether it is reversed. Axes from
-    /// [`MAX_AXES`](crate::domain::MAX_AXES) on run along themselves.
+    /// [`MAX_AXES`] on run along themselves.
     pub fn source_axis(&self, axis: usize) -> (usize, bool) {
         if axis < MAX_AXES { (usize::from(self.axes[axis]), self.reversed[axis]) } else { (axis, false) }
     }

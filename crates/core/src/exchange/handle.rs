@@ -21,8 +21,8 @@ use crate::pattern::Pattern;
 ///
 /// An exchange is started and finished in one call ([`run`](Exchange::run)), or in two, with work between them
 /// ([`start`](Exchange::start) and [`finish`](super::Pending::finish)). These calls are in order with the default stream
-/// of each device; those that end in `_on` with another [`Schedule`](super::Schedule), such as a stream. Programs that
-/// cannot hold a borrow call [`start_detached`](Exchange::start_detached) and [`finish`](Exchange::finish).
+/// of each device; those that end in `_on` with another [`Schedule`], such as a stream. Programs that cannot
+/// hold a borrow call [`start_detached`](Exchange::start_detached) and [`finish`](Exchange::finish).
 pub struct Exchange<F> {
     /// Dropped before the fields.
     pub(super) turns: Turns,
@@ -33,7 +33,7 @@ impl<F: fmt::Debug> fmt::Debug for Exchange<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("statuses", &self.turns.statuses())
-            .field("fields", &self.fields.fields)
+            .field("fields", self.fields.get())
             .finish_non_exhaustive()
     }
 }
@@ -202,7 +202,7 @@ impl<F: FieldSet> Exchange<F> {
     /// The fields. If a pending exchange was forgotten, access to their cells returns
     /// [`FieldError::InFlight`](crate::FieldError::InFlight).
     pub fn fields(&self) -> &F {
-        &self.fields.fields
+        self.fields.get()
     }
 
     /// The fields, for writing. If a field is replaced by another, every later use of the exchange is an error until it
@@ -221,6 +221,6 @@ impl<F: FieldSet> Exchange<F> {
         }
         let Exchange { turns, fields } = self;
         drop(turns);
-        Ok(fields.fields)
+        Ok(fields.into_inner())
     }
 }

@@ -269,7 +269,7 @@ impl Exchange<Passed> {
         self.turns.make_ready()?;
         let slot = self.turns.next()?;
         take(&mut slot.passed)?;
-        if self.fields.fields.owned.is_some() {
+        if self.fields.get().owned.is_some() {
             return Ok(());
         }
         slot.bound.flight.place(&slot.passed.addresses, &slot.passed.storages)?;
@@ -312,6 +312,9 @@ impl<F: FieldSet + Send + 'static> Exchange<F> {
     pub fn into_passed(mut self) -> Result<Exchange<Passed>, ExchangeError> {
         self.fields.check()?;
         let Exchange { turns, fields } = self;
-        Ok(Exchange { turns, fields: OwnedFields::new(Passed::none(Box::new(fields.fields)), [].into()) })
+        Ok(Exchange {
+            turns,
+            fields: OwnedFields::new(Passed::none(Box::new(fields.into_inner())), [].into()),
+        })
     }
 }

@@ -46,7 +46,7 @@ impl<F: fmt::Debug> fmt::Debug for Pending<'_, F> {
 impl<F> PendingFields<'_, F> {
     fn as_ref(&self) -> &F {
         match self {
-            PendingFields::Bound(fields) => &fields.fields,
+            PendingFields::Bound(fields) => fields.get(),
             PendingFields::Passed(fields, _) => fields,
         }
     }
@@ -210,7 +210,7 @@ impl<F> Drop for Pending<'_, F> {
 
 /// The fields that an exchange owns.
 pub(super) struct OwnedFields<F> {
-    pub(super) fields: F,
+    fields: F,
     /// Numbers that tell the fields that were bound from all others.
     identities: Arc<[usize]>,
     /// Whether they were lent for writing, and so may have been replaced, since they were last compared.
@@ -235,8 +235,16 @@ impl<F> OwnedFields<F> {
         OwnedFields { fields, identities, lent: false }
     }
 
+    pub(super) fn get(&self) -> &F {
+        &self.fields
+    }
+
     pub(super) fn get_mut(&mut self) -> &mut F {
         self.lent = true;
         &mut self.fields
+    }
+
+    pub(super) fn into_inner(self) -> F {
+        self.fields
     }
 }

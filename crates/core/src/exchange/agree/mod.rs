@@ -23,7 +23,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cells::packed::Neighbour;
+use super::cells::Neighbour;
 use super::options::{CopiedBy, DataPath, Obstacle, Route, Way};
 use super::ways::PartFields;
 use super::ways::memory::mapping::free_released;
@@ -114,6 +114,16 @@ impl Negotiation<'_> {
         self.parts.iter().enumerate().map(move |(number, part)| (number, part, tags(number)))
     }
 
+    /// Returns an error unless `sender` has sent one for each part.
+    fn check_count(&self, sender: usize, what: &str, found: usize) -> Result<(), TransportError> {
+        let expected = self.parts.len();
+        if found != expected {
+            let why = format!("{what} for {found} devices, expected {expected}");
+            return Err(TransportError::Malformed { sender, why });
+        }
+        Ok(())
+    }
+
     /// The offers to all neighbours that receive cells, and the windows that are published.
     fn offer(&self) -> Result<(Parts<Offer>, Published), TransportError> {
         let (mut offers, mut published) = (Vec::new(), BTreeMap::new());
@@ -136,6 +146,7 @@ impl Negotiation<'_> {
     ) -> Result<Parts<Answer>, TransportError> {
         let mut answers = Vec::new();
         for (peer, offers) in offers {
+            self.check_count(peer, "offers", offers.len())?;
             let from = Neighbour { pattern: self.pattern, peer };
             let mut answer = Vec::with_capacity(offers.len());
             for ((number, part, tags), offer) in self.parts().zip(offers) {
@@ -164,6 +175,7 @@ impl Negotiation<'_> {
     ) -> Result<Parts<usize>, TransportError> {
         let mut refused = Vec::new();
         for (peer, answers) in answers {
+            self.check_count(peer, "answers", answers.len())?;
             let to = Neighbour { pattern: self.pattern, peer };
             let published = published.remove(&peer).unwrap_or_default();
             let mut unmapped = Vec::new();

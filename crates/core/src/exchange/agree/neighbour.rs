@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::Asked;
-use crate::exchange::cells::packed::{MessageSet, Neighbour, in_place};
+use crate::exchange::cells::Neighbour;
+use crate::exchange::cells::packed::{MessageSet, in_place};
 use crate::exchange::options::{CopiedBy, DataPath, Obstacle, Way};
 use crate::exchange::ways::PartFields;
 use crate::exchange::ways::memory::Segment;
@@ -62,14 +63,14 @@ impl PartFields {
         answer: &Answer,
         published: Option<Arc<Window>>,
     ) -> Result<Option<PeerWindows>, TransportError> {
+        if matches!(answer.copied, AnsweredCopies::ToPublished) {
+            let attached = self.attach_halos(to, halo_tag)?;
+            return Ok(attached.map(|(halos, word)| {
+                let (halos, word) = (Some(halos), Some(word));
+                PeerWindows { halos, word, ..Default::default() }
+            }));
+        }
         match &answer.token {
-            _ if matches!(answer.copied, AnsweredCopies::ToPublished) => {
-                let attached = self.attach_halos(to, halo_tag)?;
-                Ok(attached.map(|(halos, word)| {
-                    let (halos, word) = (Some(halos), Some(word));
-                    PeerWindows { halos, word, ..Default::default() }
-                }))
-            }
             None => Ok(Some(self.lend_published(to, answer, published))),
             Some(token) => self.lend_shared(to, answer, token),
         }
@@ -138,8 +139,12 @@ impl PartFields {
     }
 }
 
-/// A neighbour from which cells come, and its offer.
-type Offered<'a> = (Neighbour<'a>, &'a Offer);
+/// The cells that come from one neighbour, as it offers them.
+#[derive(Clone, Copy)]
+struct Offered<'a> {
+    from: Neighbour<'a>,
+    offer: &'a Offer,
+}
 
 impl PartFields {
     /// Chooses the way of each field of an offer, and allocates the memory that it needs.
@@ -150,7 +155,7 @@ impl PartFields {
         &Asked { path, by_program, copied_by, chunk }: &Asked,
         offer: &Offer,
     ) -> Result<Acceptance, TransportError> {
-        let (offered, near) = ((from, offer), from.is_near());
+        let (offered, near) = (Offered { from, offer }, from.is_near());
         let published = from.transport().attach(from.peer, tag)?.filter(|window| self.reaches_all(window));
         let mapped =
             if near { self.map_fields(offered)? } else { self.fields.iter().map(|_| None).collect() };
@@ -175,7 +180,10 @@ impl PartFields {
 
     /// Maps the fields for which the neighbour, another process of this node, offers a handle; `None` for the others, and
     /// for those that cannot be reached.
-    fn map_fields(&self, (from, offer): Offered<'_>) -> Result<Vec<Option<MappedField>>, TransportError> {
+    fn map_fields(
+        &self,
+        Offered { from, offer }: Offered<'_>,
+    ) -> Result<Vec<Option<MappedField>>, TransportError> {
         let fields = self.fields.iter().zip(&offer.fields).enumerate();
         let mapped = fields.map(|(position, ((_, field), offered))| {
             match offered.handle.as_ref().filter(|_| field.storage.is_some()) {
@@ -211,7 +219,7 @@ impl PartFields {
     fn obstacles(
         &self,
         path: DataPath,
-        (from, offer): Offered<'_>,
+        Offered { from, offer }: Offered<'_>,
         ways: &[Way],
         reachable: &[bool],
     ) -> Vec<Option<Obstacle>> {
@@ -238,7 +246,7 @@ impl PartFields {
     fn share(
         &self,
         accepted: &mut Acceptance,
-        (from, offer): Offered<'_>,
+        Offered { from, offer }: Offered<'_>,
         copied_by: CopiedBy,
         mapped: Option<Vec<MappedField>>,
     ) -> bool {
@@ -277,7 +285,7 @@ impl PartFields {
     fn borrow_published(
         &self,
         accepted: &mut Acceptance,
-        (from, _): Offered<'_>,
+        Offered { from, .. }: Offered<'_>,
         halo_tag: u32,
         copied_by: CopiedBy,
         window: Arc<Window>,

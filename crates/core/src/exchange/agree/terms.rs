@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Asked, Negotiated, negotiate};
 use crate::comm::Tags;
-use crate::device::Combine;
 use crate::domain::MAX_AXES;
-use crate::exchange::cells::layers::Layers;
 use crate::exchange::cells::{FieldSignature, difference};
 use crate::exchange::options::{
     BindError, BindOptions, Choice, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY, DataPath,
@@ -20,6 +18,7 @@ use crate::exchange::options::{
 use crate::exchange::part::Bound;
 use crate::exchange::part::flight::Flight;
 use crate::exchange::part::host::AxisByAxisPart;
+use crate::exchange::ways::accumulate::cannot_combine;
 use crate::exchange::ways::stream_messages::join::{StreamGroups, join_groups};
 use crate::exchange::ways::{BuildError, PartFields};
 use crate::exchange::work::Part;
@@ -166,27 +165,7 @@ fn complaint(
         return Some("the option `zero_halo` is set without `accumulate`; set both or none".into());
     }
     let misfit = parts.iter().find_map(|part| part.misfit(pattern));
-    misfit.or_else(|| cannot_combine(pattern, parts, pattern.reversal()?.combine))
-}
-
-/// Describes in words the first field whose elements cannot be combined so, or an owned cell to which several go although one
-/// is to replace it.
-fn cannot_combine(pattern: &Pattern, parts: &[PartFields], combine: Combine) -> Option<String> {
-    let fields = parts.iter().flat_map(|part| &part.fields);
-    let undefined = fields.clone().find(|(_, field)| !combine.is_defined_for(field.element));
-    if let Some((number, field)) = undefined {
-        let (name, element) = (combine.name(), field.element);
-        return Some(format!(
-            "field {number} is of {element}, which have no `{name}`; expected another option `accumulate`"
-        ));
-    }
-    if let Some((number, _)) = fields.clone().find(|(_, field)| field.source.is_some()) {
-        return Some(format!(
-            "field {number} has a source of its own; expected one field, of which the halo is accumulated"
-        ));
-    }
-    let twice = Layers::of(pattern).twice.filter(|_| combine == Combine::Replace)?;
-    Some(format!("several halo cells belong to {twice}; `replace` expects at most one for each cell"))
+    misfit.or_else(|| cannot_combine(pattern, parts, pattern.reversal()?))
 }
 
 /// Collective: checks that fields have the same shape on all ranks. Returns for each part whether any rank wants its streams
@@ -210,14 +189,15 @@ fn agree_on_shapes(pattern: &Pattern, parts: &[PartFields], path: DataPath) -> R
 
 /// What is bound so far, step by step.
 struct Building {
-    /// For each device one part, or one for each axis.
-    parts: Vec<Vec<Box<dyn Part>>>,
-    tags: Vec<Tags>,
-    trace: Option<ExchangeTrace>,
-    /// Why the first part could not be built.
-    failed: Option<BuildError>,
     names: Vec<Box<dyn Any + Send + Sync>>,
     routes: Vec<Route>,
+    /// Why the first part could not be built.
+    failed: Option<BuildError>,
+    /// For each device one part, or one for each axis.
+    parts: Vec<Vec<Box<dyn Part>>>,
+    trace: Option<ExchangeTrace>,
+    /// Dropped last: other exchanges may take them from then on.
+    tags: Vec<Tags>,
 }
 
 impl Agreement {
@@ -231,17 +211,18 @@ impl Agreement {
         let at_once = slice::from_ref(pattern);
         let steps = steps.as_deref().filter(|_| choice.order == HaloOrder::AxisByAxis).unwrap_or(at_once);
         let mut building = Building {
-            parts: parts.iter().map(|_| Vec::new()).collect(),
-            tags: vec![tags],
-            trace: ExchangeTrace::next(comm.trace()),
-            failed: None,
             names: Vec::new(),
             routes: Vec::new(),
+            failed: None,
+            parts: parts.iter().map(|_| Vec::new()).collect(),
+            trace: ExchangeTrace::next(comm.trace()),
+            tags: vec![tags],
         };
         for (step, pattern) in steps.iter().enumerate() {
             self.bind_step(pattern, tag + (step * MAX_PARTS) as u32, &mut building)?;
         }
-        let Building { parts: mut built, tags, trace, failed, names, mut routes } = building;
+        // Dropped from the last to the first: the tags after the parts that use them.
+        let Building { tags, trace, parts: mut built, failed, names, mut routes } = building;
         let agreed = comm.agree(failed.as_ref().map(BuildError::to_string).or_else(|| self.detour(&routes)));
         if !matches!(agreed, Ok(Ok(()))) {
             built.iter_mut().flatten().for_each(|part| {

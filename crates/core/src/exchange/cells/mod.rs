@@ -1,11 +1,10 @@
 //! The cells that travel, with their addresses in fields and in messages.
 //!
-//! - Here: checks that fields are the same on all ranks and hold the cells of a pattern;
-//! - `layers`: the order in which cells that go from halos to their owners are combined;
+//! - Here: checks that fields are the same on all ranks and hold the cells of a pattern; and a [`Neighbour`], with the cells
+//!   that go to it and come from it;
 //! - `side`: one side of a copy, in a field or in a message; and cutting pieces into chunks;
 //! - `packed`: the pieces that go to a neighbour in one message.
 
-pub(super) mod layers;
 pub(super) mod packed;
 pub(super) mod side;
 
@@ -14,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, End, VectorAxes};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Piece};
+use crate::transport::Transport;
+use side::PieceCells;
 
 /// The properties of a field that must be the same on all ranks and that a rank without blocks knows, too.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -146,4 +147,42 @@ fn misfit_of_block(
             "field {number} has memory for the cells {allocated} of domain {domain}, expected also the halo cells {cells}"
         )
     })
+}
+
+/// A rank with which this rank exchanges cells by a pattern.
+#[derive(Clone, Copy)]
+pub(crate) struct Neighbour<'p> {
+    pub(crate) pattern: &'p Pattern,
+    pub(crate) peer: usize,
+}
+
+impl<'p> Neighbour<'p> {
+    /// The pieces that go to it.
+    pub(crate) fn sent(self) -> &'p [Piece] {
+        self.pattern.sends().get(&self.peer).map_or(&[], Vec::as_slice)
+    }
+
+    /// The pieces that come from it.
+    pub(crate) fn received(self) -> &'p [Piece] {
+        self.pattern.receives().get(&self.peer).map_or(&[], Vec::as_slice)
+    }
+
+    /// The cells that go to it.
+    pub(crate) fn sources(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
+        self.sent().iter().map(|piece| PieceCells::at(End::Source, piece))
+    }
+
+    /// The cells that come from it.
+    pub(crate) fn targets(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
+        self.received().iter().map(|piece| PieceCells::at(End::Target, piece))
+    }
+
+    pub(crate) fn transport(self) -> &'p dyn Transport {
+        &**self.pattern.comm().transport()
+    }
+
+    /// Whether each can map the memory that the other shares: see [`Transport::is_near`].
+    pub(crate) fn is_near(self) -> bool {
+        self.transport().is_near(self.peer)
+    }
 }

@@ -16,9 +16,8 @@ use super::side::{ALIGNMENT, PieceCells, Side, fill, join};
 use crate::device::{CopyItem, DeviceError, MAX_COPY_AXES, Pointer};
 use crate::domain::Orientation;
 use crate::exchange::options::Way;
-use crate::field::{BoundField, End};
-use crate::pattern::{Pattern, Piece};
-use crate::transport::{Direction, Transport};
+use crate::field::BoundField;
+use crate::transport::Direction;
 
 /// Alignment in bytes of a message in the buffer of its part, so that it begins on a cache line of its own.
 pub(crate) const MESSAGE_ALIGNMENT: usize = 128;
@@ -90,44 +89,6 @@ pub(crate) fn cells_of<'p>(
         }));
     }
     all
-}
-
-/// A rank with which this rank exchanges cells by a pattern.
-#[derive(Clone, Copy)]
-pub(crate) struct Neighbour<'p> {
-    pub(crate) pattern: &'p Pattern,
-    pub(crate) peer: usize,
-}
-
-impl<'p> Neighbour<'p> {
-    /// The pieces that go to it.
-    pub(crate) fn sent(self) -> &'p [Piece] {
-        self.pattern.sends().get(&self.peer).map_or(&[], Vec::as_slice)
-    }
-
-    /// The pieces that come from it.
-    pub(crate) fn received(self) -> &'p [Piece] {
-        self.pattern.receives().get(&self.peer).map_or(&[], Vec::as_slice)
-    }
-
-    /// The cells that go to it.
-    pub(crate) fn sources(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
-        self.sent().iter().map(|piece| PieceCells::at(End::Source, piece))
-    }
-
-    /// The cells that come from it.
-    pub(crate) fn targets(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
-        self.received().iter().map(|piece| PieceCells::at(End::Target, piece))
-    }
-
-    pub(crate) fn transport(self) -> &'p dyn Transport {
-        &**self.pattern.comm().transport()
-    }
-
-    /// Whether it is a process of this node.
-    pub(crate) fn is_near(self) -> bool {
-        self.transport().is_near(self.peer)
-    }
 }
 
 /// Returns the address of cells of a field, if they lie there as they would lie in a message and the transport may use

@@ -145,7 +145,7 @@ pub struct Traffic {
     /// ([`BindOptions::staging_chunk`](crate::exchange::BindOptions::staging_chunk)).
     pub chunked_bytes: usize,
     /// The part of `message_bytes` that streams send, without the host
-    /// ([`DataPath::StreamMessages`](crate::exchange::DataPath::StreamMessages)).
+    /// ([`DataPath::StreamMessages`]).
     pub stream_message_bytes: usize,
     /// The part of `message_bytes` that is sent from the field itself, without packing.
     pub sent_in_place_bytes: usize,

@@ -72,6 +72,18 @@ pub(crate) enum Way {
     Direct,
 }
 
+impl Way {
+    /// The path that it is part of.
+    pub(crate) fn path(self) -> DataPath {
+        match self {
+            Way::Message | Way::PieceByPiece | Way::Chunks => DataPath::Messages,
+            Way::StreamMessage => DataPath::StreamMessages,
+            Way::Shared => DataPath::Shared,
+            Way::Direct => DataPath::Direct,
+        }
+    }
+}
+
 impl DataPath {
     /// Chooses the way of a field, given whether direct copies and shared memory are possible.
     pub(crate) fn choose(self, direct: bool, shared: bool, load: &Load) -> Way {
@@ -245,17 +257,5 @@ impl fmt::Display for Route {
         let Route { from, to, field, path, why } = self;
         write!(f, "field {field} from rank {from} to rank {to}: {path}")?;
         why.map_or(Ok(()), |why| write!(f, ", because {}", why.text()))
-    }
-}
-
-impl Way {
-    /// The path that it is part of.
-    pub(crate) fn path(self) -> DataPath {
-        match self {
-            Way::Message | Way::PieceByPiece | Way::Chunks => DataPath::Messages,
-            Way::StreamMessage => DataPath::StreamMessages,
-            Way::Shared => DataPath::Shared,
-            Way::Direct => DataPath::Direct,
-        }
     }
 }

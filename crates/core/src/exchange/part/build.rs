@@ -17,7 +17,7 @@ use crate::exchange::ways::messages::MessageSets;
 use crate::exchange::ways::messages::bind::{BoundMessages, Channels, bind_messages};
 use crate::exchange::ways::messages::run::RemoteWrites;
 use crate::exchange::ways::offer::PartWays;
-use crate::exchange::ways::stream_messages::run::{StreamExchange, bind_stream_messages};
+use crate::exchange::ways::stream_messages::run::{StreamExchange, UnboundExchange, bind_stream_messages};
 use crate::exchange::ways::stream_messages::{AnyGroup, SharedGroup};
 use crate::exchange::ways::words::windows::{StreamWindows, StreamWord};
 use crate::exchange::ways::{Binding, BuildError, DeviceMemory, PartDevice, WORD_BYTES};
@@ -207,7 +207,7 @@ impl<D: Device> BoundCopies<D> {
         let local_bytes = messages.combining.as_ref().map_or(bytes(&own_cells), |it| it.local_bytes);
         let traffic = Traffic { shared_bytes, direct_bytes, local_bytes, ..traffic };
         if device.info().asynchronous && local_bytes <= OWN_BYTES_WITH_UNPACKING {
-            let by_streams = stream_messages.as_mut().map(|(_, unpack)| unpack);
+            let by_streams = stream_messages.as_mut().map(UnboundExchange::unpacking);
             let unpacking = [Some(&mut messages.unpack), Some(&mut direct), by_streams];
             if let Some(list) = unpacking.into_iter().flatten().find(|list| !list.is_empty()) {
                 list.append(&mut own_cells);
@@ -219,8 +219,7 @@ impl<D: Device> BoundCopies<D> {
             true => None,
             false => Some(StreamWindows::bind(device, lent, borrowed, direct, marks)?),
         };
-        let stream_messages =
-            stream_messages.map(|(exchange, unpack)| exchange.bind_unpacking(device, unpack)).transpose()?;
+        let stream_messages = stream_messages.map(|it| it.bind_unpacking(device)).transpose()?;
         let own_cells = binding.list(Purpose::OwnCells, own_cells)?;
         Ok(BoundCopies { windows, words, messages, stream_messages, own_cells, in_place, traffic, largest })
     }

@@ -240,10 +240,7 @@ impl Flight {
     /// Runs the callback without the lock, so that it may start other exchanges. If it panics, the exchange is
     /// poisoned: by `finish`, if that has not been called yet.
     fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
-        let error = match &state.status {
-            Status::Poisoned(error) => Some(error.clone()),
-            _ => None,
-        };
+        let error = if let Status::Poisoned(error) = &state.status { Some(error.clone()) } else { None };
         drop(state);
         if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
             log::error(format_args!("the completion callback of an exchange panicked: {message}"));
@@ -327,10 +324,13 @@ impl State {
         match &self.status {
             Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
             Status::Idle => Ok(()),
-            _ => Err(ExchangeError::Poisoned("it was started while in flight".into())),
+            Status::Travelling | Status::Arrived | Status::Gated => {
+                Err(ExchangeError::Poisoned("it was started while in flight".into()))
+            }
         }
     }
 
+    /// Marks the exchange and its fields as in flight. The caller has checked that nothing is in flight, and the streams.
     fn begin_flight(&mut self) -> Result<(), ExchangeError> {
         if let Some(taken) = self.storages.iter().position(|storage| !storage.take_off()) {
             self.storages[..taken].iter().for_each(|storage| storage.land());

@@ -1,14 +1,18 @@
 //! The part of an exchange whose fields are on a device that has done its work when a call returns: the CPU.
 //!
-//! It has a list of ways, such as messages and windows. Nothing here waits for a device.
+//! It has a list of ways, such as messages and windows. `start` posts the receives, packs and sends the messages, opens the
+//! windows for neighbours, and copies the cells that the rank sends to itself. With one thread, each message is sent before
+//! the next one is packed. `poll` copies from the windows that neighbours have opened, and unpacks each message that has
+//! arrived. Nothing here waits for a device.
 
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
-use crate::exchange::work::copy_list::{CopyList, lane};
+use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::trace::PartTrace;
-use crate::exchange::work::{HostWay, Part, PartState, each_once};
+use crate::exchange::work::{HostWay, Part, PartState, each_once, lane};
 use crate::transport::Transport;
 
+/// A part on a device of type `D`, which is not asynchronous.
 pub(crate) struct HostPart<D: Device> {
     device: D,
     stream: D::Stream,

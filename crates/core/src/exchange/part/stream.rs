@@ -10,14 +10,15 @@ use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::ways::words::windows::StreamWindows;
-use crate::exchange::work::copy_list::{CopyList, lane};
+use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::mark::{Mark, Marks, Unpacked};
 use crate::exchange::work::streams::{DeferredFrees, DeviceUser, LateCopies, OwnStreams};
 use crate::exchange::work::trace::PartTrace;
-use crate::exchange::work::{HostWay as _, PartState};
+use crate::exchange::work::{HostWay as _, PartState, lane};
 use crate::field::BoundField;
 use crate::transport::Transport;
 
+/// A part on a device of type `D`, which is asynchronous.
 pub(crate) struct StreamPart<D: Device> {
     pub(crate) device: D,
     pub(crate) streams: OwnStreams<D>,
@@ -256,7 +257,7 @@ impl<D: Device> StreamPart<D> {
         // fields. The same holds for messages in streams, and for groups of them that are aborted.
         unsafe { self.ways.messages.unpack_in_stream(&lane)? };
         if let Some(exchange) = &self.ways.stream_messages {
-            // SAFETY: as above.
+            // SAFETY: as above; the next exchange waits for this unpacking.
             unsafe { exchange.finish(&lane)? };
         }
         self.device.record(&self.points.unpacked.events[self.round], stream)?;

@@ -8,10 +8,8 @@ use super::Course;
 use super::stream::StreamPart;
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
-use crate::exchange::ways::messages::run::RemoteWrites;
 use crate::exchange::ways::stream_messages::run::StreamExchange;
-use crate::exchange::work::copy_list::lane;
-use crate::exchange::work::{HostWay as _, Part, PartState, each_once};
+use crate::exchange::work::{HostWay as _, Part, PartState, each_once, lane};
 use crate::field::{LastWrite as _, Storage};
 use crate::transport::Transport;
 
@@ -86,8 +84,9 @@ impl<D: Device> Part for StreamPart<D> {
             complete &= exchange.advance(&self.device, transport)?;
         }
         if travelling {
-            // SAFETY: nothing writes the buffers before the next start; the halo cells are in flight, and if their
-            // memory is borrowed, it is borrowed exclusively.
+            // SAFETY: the first group was sent, unless there are no messages; nothing writes the buffers before the next
+            // start, or the cells that are sent from fields while these are in flight; the halo cells are in flight, and
+            // if their memory is borrowed, it is borrowed exclusively.
             complete &= unsafe { self.ways.messages.advance(&lane, finishing)? };
         }
         if complete {
@@ -130,7 +129,7 @@ impl<D: Device> Part for StreamPart<D> {
         // afterwards the order in `on`, and access from the host, which waits, keep others away.
         unsafe { self.ways.messages.finish(&lane)? };
         if let Some(exchange) = &self.ways.stream_messages {
-            // SAFETY: as above.
+            // SAFETY: as above; the next exchange waits for this unpacking.
             unsafe { exchange.finish(&lane)? };
         }
         self.ways.windows.finish(&lane!(self, self.streams.now(), transport))?;
@@ -175,7 +174,7 @@ impl<D: Device> Part for StreamPart<D> {
             return Ok(());
         }
         self.trace.prepare_row(&self.device, &on);
-        if self.device.gates().is_none() || self.end.remote_writes == RemoteWrites::Unordered {
+        if self.device.gates().is_none() || !self.end.remote_writes.allow_gates() {
             return Ok(());
         }
         self.defer_frees();

@@ -1,17 +1,26 @@
 //! Cells that go from halos to their owners, and are combined there.
 //!
 //! Halo cells travel in messages to their owners, as owned cells do to halos. When all messages have arrived, their cells, and
-//! those that the rank sends to itself, are combined with the owned cells, [layer](Layers) by layer: the order does not depend
-//! on when messages arrive. At last the halo is set to zero, if the program asks for it.
+//! those that the rank sends to itself, are combined with the owned cells, [layer](Layers) by layer. At last the halo is set to
+//! zero, if the program asks for it.
+//!
+//! An owned cell may be in several halos. So that results do not depend on the order in which messages arrive, the cells that
+//! arrive for it are combined in one order: by the rank from which they come, then by the piece, then by the place in the
+//! piece. Cells that arrive for different owned cells need no order, and are in one *layer*.
 
-use super::Binding;
+use std::collections::{BTreeMap, HashMap};
+
 use super::messages::MessageSets;
-use crate::device::{Buffer as _, CombineItem, CopyItem, Device, DeviceError, MemoryKind, Pointer, offered};
-use crate::exchange::cells::layers::{Layered, Layers};
+use super::{Binding, PartFields};
+use crate::device::{
+    Buffer as _, Combine, CombineItem, CopyItem, Device, DeviceError, MemoryKind, Pointer, offered,
+};
+use crate::domain::IndexBox;
 use crate::exchange::cells::side::{PieceCells, Side, fill, join};
-use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
+use crate::exchange::work::Lane;
+use crate::exchange::work::copy_list::{CopyList, Purpose};
 use crate::field::End;
-use crate::pattern::Reversal;
+use crate::pattern::{Cells, Pattern, Reversal};
 use crate::transport::Direction;
 
 /// The copies that combine cells with owned ones.
@@ -107,4 +116,108 @@ fn zeroing<D: Device>(binding: &Binding<'_, D>) -> Result<(Vec<CopyItem>, Vec<D:
         zeros.push(zero);
     }
     Ok((copies, zeros))
+}
+
+/// Describes in words the first field whose elements cannot be combined so, or an owned cell to which several go although one
+/// is to replace it.
+pub(crate) fn cannot_combine(
+    pattern: &Pattern,
+    parts: &[PartFields],
+    Reversal { combine, .. }: Reversal,
+) -> Option<String> {
+    let fields = parts.iter().flat_map(|part| &part.fields);
+    let undefined = fields.clone().find(|(_, field)| !combine.is_defined_for(field.element));
+    if let Some((number, field)) = undefined {
+        let (name, element) = (combine.name(), field.element);
+        return Some(format!(
+            "field {number} is of {element}, which have no `{name}`; expected another option `accumulate`"
+        ));
+    }
+    if let Some((number, _)) = fields.clone().find(|(_, field)| field.source.is_some()) {
+        return Some(format!(
+            "field {number} has a source of its own; expected one field, of which the halo is accumulated"
+        ));
+    }
+    let twice = Layers::of(pattern).twice.filter(|_| combine == Combine::Replace)?;
+    Some(format!("several halo cells belong to {twice}; `replace` expects at most one for each cell"))
+}
+
+/// The layers of the pieces that this rank receives.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    /// For each rank, those of each piece in the order in which they travel.
+    of: BTreeMap<usize, Vec<Vec<Layered>>>,
+    pub(crate) count: usize,
+    /// In words, a cell for which several arrive.
+    pub(crate) twice: Option<String>,
+}
+
+/// Cells of a piece that are in one layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layered {
+    pub(crate) layer: usize,
+    /// Their places in the list of the piece; `None` for all cells.
+    pub(crate) places: Option<Vec<u32>>,
+}
+
+impl Layers {
+    pub(crate) fn of(pattern: &Pattern) -> Layers {
+        let mut layers = Layers::default();
+        let mut boxes: HashMap<usize, Vec<(IndexBox, usize)>> = HashMap::new();
+        // For each listed cell, the first layer that is behind all cells that have arrived for it so far.
+        let mut arrived: HashMap<usize, HashMap<u32, usize>> = HashMap::new();
+        for (&rank, pieces) in pattern.receives() {
+            for piece in pieces {
+                let domain = piece.target_domain;
+                let (layered, twice) = match &piece.target {
+                    Cells::Box(cells) => of_box(cells, boxes.entry(domain).or_default()),
+                    Cells::List(list) => of_list(list, arrived.entry(domain).or_default()),
+                };
+                layers.twice =
+                    layers.twice.or_else(|| twice.map(|cell| format!("the cell {cell} of domain {domain}")));
+                layers.count = layered.iter().fold(layers.count, |count, it| count.max(it.layer + 1));
+                layers.of.entry(rank).or_default().push(layered);
+            }
+        }
+        layers
+    }
+
+    /// The layers of the cells of a piece from a rank.
+    pub(crate) fn of_piece(&self, rank: usize, piece: usize) -> &[Layered] {
+        self.of.get(&rank).and_then(|pieces| pieces.get(piece)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The layer of a box, behind those of `earlier` ones that it meets, and a cell in which they meet.
+fn of_box(cells: &IndexBox, earlier: &mut Vec<(IndexBox, usize)>) -> (Vec<Layered>, Option<String>) {
+    let met = earlier.iter().filter_map(|(other, layer)| Some((layer + 1, other.intersection(cells)?)));
+    let last = met.max_by_key(|(layer, _)| *layer);
+    let layer = last.map_or(0, |(layer, _)| layer);
+    earlier.push((*cells, layer));
+    (vec![Layered { layer, places: None }], last.map(|(_, common)| format!("{:?}", common.lower())))
+}
+
+/// The layers of listed cells, behind those that have `arrived` for them, and a cell for which another one has. A list in
+/// which no cell is twice is in one layer.
+fn of_list(list: &[u32], arrived: &mut HashMap<u32, usize>) -> (Vec<Layered>, Option<String>) {
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    if sorted.windows(2).all(|pair| pair[0] < pair[1]) {
+        let next = |cell: &u32| arrived.get(cell).copied().unwrap_or(0);
+        let last = list.iter().max_by_key(|cell| next(cell));
+        let layer = last.map_or(0, next);
+        let twice = last.filter(|_| layer > 0).map(u32::to_string);
+        arrived.extend(list.iter().map(|cell| (*cell, layer + 1)));
+        return (vec![Layered { layer, places: None }], twice);
+    }
+    let mut places: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    let mut twice = None;
+    for (place, &cell) in list.iter().enumerate() {
+        let next = arrived.entry(cell).or_default();
+        places.entry(*next).or_default().push(place as u32);
+        twice = twice.or_else(|| (*next > 0).then(|| cell.to_string()));
+        *next += 1;
+    }
+    let layered = places.into_iter().map(|(layer, places)| Layered { layer, places: Some(places) });
+    (layered.collect(), twice)
 }

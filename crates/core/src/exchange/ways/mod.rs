@@ -19,9 +19,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::cells::packed::Neighbour;
 use super::cells::side::{PieceCells, Side, fill};
-use super::cells::{FieldShape, FieldSignature, misfit, shape};
+use super::cells::{FieldShape, FieldSignature, Neighbour, misfit, shape};
 use super::work::Part;
 use super::work::copy_list::{CopyList, Purpose};
 use super::work::trace::{ExchangeTrace, PartTrace};
@@ -51,9 +50,9 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     fn exports_memory(&self) -> bool;
     /// Whether its streams may send and receive messages.
     fn has_stream_messages(&self) -> bool;
-    /// As [`Device::reaches`](crate::device::Device::reaches).
+    /// As [`Device::reaches`].
     fn reaches(&self, other: DeviceId) -> Result<bool, DeviceError>;
-    /// As [`Device::allocate`](crate::device::Device::allocate), memory of the device.
+    /// As [`Device::allocate`], memory of the device.
     fn allocate(&self, bytes: usize) -> Result<DeviceMemory, DeviceError>;
     /// As [`MemoryExport::import`](crate::device::MemoryExport::import).
     ///

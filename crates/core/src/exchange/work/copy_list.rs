@@ -15,15 +15,15 @@
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
+use super::Lane;
 use super::mark::words_of;
 use super::streams::MoveStream;
-use super::trace::PartTrace;
 use crate::device::{
     Buffer, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, MemoryKind, NextReader,
     Pointer,
 };
 use crate::trace::Phase;
-use crate::transport::{Direction, Transport};
+use crate::transport::Direction;
 
 /// A list of copies, bound once and run in every exchange.
 pub(crate) struct CopyList<D: Device> {
@@ -48,33 +48,6 @@ pub(crate) enum Purpose {
     /// Sets halo cells to zero.
     Zeroing,
 }
-
-/// What the work of a part in an exchange is done with.
-pub(crate) struct Lane<'p, D: Device> {
-    pub(crate) device: &'p D,
-    /// The addresses of the blocks that copies are anchored to; see [`Device::run_copies`].
-    pub(crate) bases: &'p [Pointer],
-    pub(crate) stream: &'p D::Stream,
-    pub(crate) trace: &'p PartTrace<D>,
-    /// The number of the exchange, modulo 2.
-    pub(crate) round: usize,
-    pub(crate) transport: &'p dyn Transport,
-}
-
-/// The [`Lane`] of a part in one of its streams. A macro, so that it borrows only these fields.
-macro_rules! lane {
-    ($part:expr, $stream:expr, $transport:expr) => {
-        $crate::exchange::work::copy_list::Lane {
-            device: &$part.device,
-            bases: &$part.bases,
-            stream: $stream,
-            trace: &$part.trace,
-            round: $part.round,
-            transport: $transport,
-        }
-    };
-}
-pub(crate) use lane;
 
 impl Purpose {
     /// Whether the copies go from fields to a message.
@@ -124,16 +97,16 @@ impl<D: Device> CopyList<D> {
             Purpose::Zeroing => (Phase::Unpacking, "zero the halo"),
         };
         let Lane { device, bases, stream, trace, .. } = *lane;
-        let host_copy = |when_packing: bool| {
-            let copy = self.host_copy.filter(|_| self.purpose.packs() == when_packing);
-            // SAFETY: the caller guarantees it.
-            copy.map_or(Ok(()), |copy| unsafe { copy.run(device, stream) })
-        };
+        // Unpacking moves first, packing moves last.
+        let packs = self.purpose.packs();
+        let (move_first, move_last) = (self.host_copy.filter(|_| !packs), self.host_copy.filter(|_| packs));
         let put = || {
-            host_copy(false)?;
             // SAFETY: the caller guarantees it.
+            move_first.map_or(Ok(()), |copy| unsafe { copy.run(device, stream) })?;
+            // SAFETY: as above.
             unsafe { device.run_copies(&self.copies, bases, stream)? };
-            host_copy(true)
+            // SAFETY: as above.
+            move_last.map_or(Ok(()), |copy| unsafe { copy.run(device, stream) })
         };
         trace.time(phase, name, self.bytes, device, stream, put)
     }

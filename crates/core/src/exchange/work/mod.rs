@@ -1,6 +1,7 @@
 //! What every way of moving cells uses for the work of an exchange.
 //!
-//! - Here: the trait of a part, the work of one device in each phase of an exchange, and that of a way on a host;
+//! - Here: the trait of a part, the work of one device in each phase of an exchange; that of a way on a host; and the values
+//!   that they work with, a [`Lane`];
 //! - `copy_list`: lists of copies, and the memory of messages;
 //! - `streams`: the own streams of a part, and the ranks of this process that use a device;
 //! - `mark`: points in streams that the host can ask about, and those at which halos are filled;
@@ -8,7 +9,7 @@
 //!
 //! A bound exchange is a list of parts, each compiled for its device, behind the small trait [`Part`]: a
 //! [`HostPart`](crate::exchange::part::host) if the device has done its work when a call returns, a
-//! [`StreamPart`](crate::exchange::part::stream) if it has streams. A part runs through these phases:
+//! [`StreamPart`](crate::exchange::part) if it has streams. A part runs through these phases:
 //!
 //! 1. `start` waits (in stream order) for the work before, packs the messages, and copies the cells that the rank sends
 //!    to itself.
@@ -33,7 +34,7 @@ use super::options::{ExchangeError, Schedule, Traffic};
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::field::Storage;
 use crate::transport::Transport;
-use copy_list::Lane;
+use trace::PartTrace;
 
 /// One device's share of a bound exchange. The methods that are given here are right for a device that has done its work when
 /// a call returns.
@@ -98,12 +99,14 @@ pub(crate) trait Part: Send {
     fn abandon(&mut self, transport: &dyn Transport) -> bool;
 }
 
-/// One way of moving cells on a device that has done its work when a call returns, bound: its work in each phase.
+/// One way of moving cells on a device that has done its work when a call returns, bound: its work in each phase. The safe
+/// calls serve every device.
 ///
 /// # Safety of the unsafe calls
 /// When `start` is called, the last exchange has ended, and the work before is done. From then until the exchange has ended,
-/// nothing but the part touches the halo cells, and nothing writes the cells that are sent. Each way fills halo cells of its
-/// own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in `finish`.
+/// nothing but the part and its transport touches the halo cells, and nothing writes the cells that are sent. Each way fills
+/// halo cells of its own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in
+/// `finish`.
 pub(crate) trait HostWay<D: Device>: Send {
     /// Begins an exchange. The last one has ended.
     fn begin(&mut self);
@@ -130,6 +133,33 @@ pub(crate) trait HostWay<D: Device>: Send {
     /// Closes the channels for good: afterwards neighbours do not touch the fields.
     fn close(&mut self, transport: &dyn Transport);
 }
+
+/// What the work of a part in an exchange is done with.
+pub(crate) struct Lane<'p, D: Device> {
+    pub(crate) device: &'p D,
+    /// The addresses of the blocks that copies are anchored to; see [`Device::run_copies`].
+    pub(crate) bases: &'p [Pointer],
+    pub(crate) stream: &'p D::Stream,
+    pub(crate) trace: &'p PartTrace<D>,
+    /// The number of the exchange, modulo 2.
+    pub(crate) round: usize,
+    pub(crate) transport: &'p dyn Transport,
+}
+
+/// The [`Lane`] of a part in one of its streams. A macro, so that it borrows only these fields.
+macro_rules! lane {
+    ($part:expr, $stream:expr, $transport:expr) => {
+        $crate::exchange::work::Lane {
+            device: &$part.device,
+            bases: &$part.bases,
+            stream: $stream,
+            trace: &$part.trace,
+            round: $part.round,
+            transport: $transport,
+        }
+    };
+}
+pub(crate) use lane;
 
 /// The state of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::windows::{BorrowedWindow, Windows};
-use super::{Claim, KeptMessage, LentWindow, SharedMessage};
+use super::windows::{BorrowedWindow, Claim, LentWindow, Windows};
+use super::{KeptMessage, SharedMessage};
 use crate::device::{CopyItem, Device, DeviceError};
-use crate::exchange::cells::packed::{MessageSet, Neighbour};
+use crate::exchange::cells::Neighbour;
+use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::cells::side::{PieceCells, Side, fill};
 use crate::exchange::options::Way;
 use crate::exchange::ways::Binding;
@@ -71,13 +72,13 @@ impl<D: Device> BoundWindows<D> {
             }
             self.shared_bytes += message.bytes;
             let transfer = trace.transfer(Row::To(peer), "lend message", message.bytes);
-            self.windows.lent.push(LentWindow::new((peer, windows_of(pair)), true, None, transfer));
+            self.windows.lent.push(LentWindow::message(peer, windows_of(pair), transfer));
         }
         if let Some(window) = &windows.direct {
             let bytes = direct_bytes(fields, ways, to.sources());
             let transfer = trace.transfer(Row::To(peer), "lend field", bytes);
             if let Some(word) = &windows.word {
-                self.lent.push(StreamWindow::new(peer, false, (window, word), transfer));
+                self.lent.push(StreamWindow::on_fields(peer, (window, word), transfer));
             } else {
                 let claim = |kept: &KeptMessage| {
                     let items = message(Way::Direct).copies_within(fields, kept.memory, Direction::Send)?;
@@ -85,15 +86,14 @@ impl<D: Device> BoundWindows<D> {
                     Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
                 };
                 let claim = windows.kept.as_ref().map(claim).transpose()?;
-                let on = (peer, [Arc::clone(window), Arc::clone(window)]);
-                self.windows.lent.push(LentWindow::new(on, false, claim, transfer));
+                self.windows.lent.push(LentWindow::fields(peer, window, claim, transfer));
             }
         }
         if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {
             let items = direct_copies(fields, ways, window, to.sent(), End::Target)?;
             let transfer = trace.transfer(Row::To(peer), "write halo", bytes(&items));
             self.direct.extend(items);
-            self.borrowed.push(StreamWindow::new(peer, true, (window, word), transfer));
+            self.borrowed.push(StreamWindow::on_halo(peer, (window, word), transfer));
         }
         Ok(())
     }
@@ -118,16 +118,15 @@ impl<D: Device> BoundWindows<D> {
             let transfer = trace.transfer(Row::From(peer), "read field", bytes(&items));
             if let Some(word) = &windows.word {
                 self.direct.extend(items);
-                self.borrowed.push(StreamWindow::new(peer, false, (window, word), transfer));
+                self.borrowed.push(StreamWindow::on_fields(peer, (window, word), transfer));
             } else {
                 let copied = device.create_event(false)?;
                 let unpack = |kept: &KeptMessage| {
                     bind(message(Way::Direct).copies_within(fields, kept.memory, Direction::Receive)?)
                 };
                 let kept = windows.kept.as_ref().or_else(|| kept_message(window));
-                let (copies, message) = (vec![bind(items)?], kept.map(unpack).transpose()?);
-                let on = (peer, [Arc::clone(window), Arc::clone(window)]);
-                let window = BorrowedWindow::new(on, copies, message, copied, false, transfer);
+                let copies = (bind(items)?, kept.map(unpack).transpose()?);
+                let window = BorrowedWindow::fields(peer, window, copies, copied, transfer);
                 self.windows.borrowed.push(window);
             }
         }
@@ -135,7 +134,7 @@ impl<D: Device> BoundWindows<D> {
             let bytes = direct_bytes(fields, ways, from.targets());
             self.direct_bytes += bytes;
             let transfer = trace.transfer(Row::From(peer), "lend halo", bytes);
-            self.lent.push(StreamWindow::new(peer, true, (window, word), transfer));
+            self.lent.push(StreamWindow::on_halo(peer, (window, word), transfer));
         }
         if let Some(pair) = &windows.messages {
             let message = message(Way::Shared);
@@ -146,8 +145,8 @@ impl<D: Device> BoundWindows<D> {
             let mut shared = fields.iter().zip(ways).filter(|(_, way)| **way == Way::Shared);
             let only_in_finish = shared.any(|((_, field), _)| field.storage.is_none());
             let transfer = trace.transfer(Row::From(peer), "read message", message.bytes);
-            let (on, copied) = ((peer, windows_of(pair)), device.create_event(false)?);
-            let window = BorrowedWindow::new(on, copies, None, copied, only_in_finish, transfer);
+            let (on, copied) = (windows_of(pair), device.create_event(false)?);
+            let window = BorrowedWindow::message(peer, on, copies, copied, only_in_finish, transfer);
             self.windows.borrowed.push(window);
         }
         Ok(())
@@ -196,7 +195,7 @@ fn direct_copies(
     Ok(items)
 }
 
-/// The number of bytes of these cells of our fields in all fields that are copied straight.
+/// The number of bytes of `cells` in all fields that are copied straight.
 fn direct_bytes<'p>(
     fields: &[(usize, BoundField)],
     ways: &[Way],

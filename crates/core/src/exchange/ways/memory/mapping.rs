@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::{KeptMessage, ReleaseFlag, Segment};
 use crate::device::{DeviceError, Pointer};
 use crate::element::ElementType;
-use crate::exchange::cells::packed::{MessageSet, Neighbour};
+use crate::exchange::cells::Neighbour;
+use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Way;
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
 use crate::exchange::ways::{DeviceMemory, PartFields};
@@ -241,8 +242,8 @@ type Owners = Vec<Arc<dyn Any + Send + Sync>>;
 
 /// Memory of another process, mapped by the reader. Dropping it releases the memory.
 pub(crate) struct Imported {
-    pub(crate) memory: Owners,
-    pub(crate) released: ReleaseFlag,
+    pub(in crate::exchange::ways) memory: Owners,
+    pub(in crate::exchange::ways) released: ReleaseFlag,
 }
 
 impl Drop for Imported {
@@ -254,8 +255,8 @@ impl Drop for Imported {
 
 /// Memory that another process has mapped, kept by the owner. It outlives this value until the reader has released it.
 pub(crate) struct Exported {
-    pub(crate) memory: Owners,
-    pub(crate) released: ReleaseFlag,
+    pub(in crate::exchange::ways) memory: Owners,
+    pub(in crate::exchange::ways) released: ReleaseFlag,
 }
 
 /// Memory that its owner has dropped but the reader has not yet released.

@@ -243,7 +243,7 @@ impl<D: Device> MessageBinder<'_, D> {
         Ok((bound, all))
     }
 
-    /// Returns the group of these `messages`, which are `batch` and are packed by any one of the `lists`.
+    /// Returns the group of these `messages`, which are `batch` and are packed by the `lists` in turn.
     fn group(
         &self,
         messages: Range<usize>,

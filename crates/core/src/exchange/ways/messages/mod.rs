@@ -10,10 +10,12 @@ pub(crate) mod run;
 use super::PartFields;
 use super::offer::{Offer, PartWays, PeerWays};
 use crate::device::{Device, DeviceError};
-use crate::exchange::cells::packed::{MessageLayout, MessageSet, Neighbour, PackedCells, cells_of, in_place};
+use crate::exchange::cells::Neighbour;
+use crate::exchange::cells::packed::{MessageLayout, MessageSet, PackedCells, cells_of, in_place};
 use crate::exchange::cells::side::{PackedShape, Side, cut};
 use crate::exchange::options::{ExchangeError, Traffic, Way};
-use crate::exchange::work::copy_list::{CopyList, Lane};
+use crate::exchange::work::Lane;
+use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::trace::TransferTrace;
 use crate::field::BoundField;
 use crate::pattern::Pattern;
@@ -281,8 +283,8 @@ impl<D: Device> SentMessage<D> {
     /// Packs and sends it, if it has a list of its own.
     ///
     /// # Safety
-    /// The device is synchronous. Nothing writes the fields until the message is packed; until it is complete, nothing
-    /// writes the cells that it is sent from, and nothing else uses its buffer.
+    /// The device is synchronous. Nothing writes the cells that are packed until that is done; until the message is
+    /// complete, nothing writes the cells that it is sent from, and nothing else uses its buffer.
     pub(crate) unsafe fn pack_and_send(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         if let Some(pack) = &self.pack {
             // SAFETY: the caller guarantees it.

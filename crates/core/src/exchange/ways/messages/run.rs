@@ -19,10 +19,10 @@ use super::{Message, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{Device, DeviceError};
 use crate::exchange::options::ExchangeError;
 use crate::exchange::ways::accumulate::Combining;
-use crate::exchange::work::HostWay;
-use crate::exchange::work::copy_list::{Buffers, CopyList, Lane};
+use crate::exchange::work::copy_list::{Buffers, CopyList};
 use crate::exchange::work::mark::Mark;
 use crate::exchange::work::streams::MoveStream;
+use crate::exchange::work::{HostWay, Lane};
 use crate::field::Storage;
 use crate::transport::Transport;
 
@@ -60,8 +60,8 @@ impl<D: Device> Messages<D> {
     /// Posts all receives.
     ///
     /// # Safety
-    /// The messages of the last exchange are unpacked. Nothing uses the halo cells that messages are received into until
-    /// these have arrived.
+    /// The messages of the last exchange are unpacked. Nothing but the transport uses the halo cells that messages are
+    /// received into until these have arrived.
     pub(crate) unsafe fn receive(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         for received in &mut self.receives {
             // SAFETY: the caller guarantees it; no copy touches a buffer before its message has arrived.
@@ -74,7 +74,7 @@ impl<D: Device> Messages<D> {
     /// memory of the host are moved there.
     ///
     /// # Safety
-    /// Nothing writes the fields until the messages are packed, nor the cells that messages are sent from until these
+    /// Nothing writes the cells that are packed until that is done, nor the cells that messages are sent from until these
     /// are complete. The messages of the last exchange are complete.
     pub(crate) unsafe fn pack(
         &mut self,
@@ -137,6 +137,46 @@ impl<D: Device> Messages<D> {
 
     pub(crate) fn are_sent(&self) -> bool {
         self.groups_sent == self.groups.len()
+    }
+
+    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
+    /// messages are complete.
+    ///
+    /// # Safety
+    /// The first group was sent. As for [`send_group`](Messages::send_group), except that groups need not be packed, and
+    /// as for [`ReceivedMessage::advance`].
+    pub(crate) unsafe fn advance(
+        &mut self,
+        lane: &Lane<'_, D>,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        while let Some(group) = self.groups.get(self.groups_sent) {
+            if !group.packed.is_reached(lane.device)? {
+                break;
+            }
+            // SAFETY: it is packed; the caller guarantees the rest.
+            unsafe { self.send_group(lane.transport)? };
+        }
+        let mut complete = true;
+        for received in &mut self.receives {
+            // SAFETY: the caller guarantees it.
+            complete &= unsafe { received.advance(lane, finishing)? };
+        }
+        for sent in &mut self.sends {
+            complete &= sent.message.test(lane.transport)?;
+        }
+        Ok(complete)
+    }
+
+    /// Unpacks all messages in the stream of `lane`, except for those that are unpacked already.
+    ///
+    /// # Safety
+    /// All messages have arrived. Nothing else uses the halo cells that they fill.
+    pub(crate) unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.unpack(lane)? };
+        // SAFETY: as above.
+        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
     }
 
     /// Unpacks all messages in the stream of `lane`: those with lists of their own, too, unless they are unpacked
@@ -206,35 +246,15 @@ impl<D: Device> HostWay<D> for Messages<D> {
         Ok(())
     }
 
-    /// Sends the groups that are packed, and unpacks arrived messages that have lists of their own. Returns whether all
-    /// messages are complete.
-    ///
-    /// # Safety
-    /// See the trait. The first group was sent.
     unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
-        while let Some(group) = self.groups.get(self.groups_sent) {
-            if !group.packed.is_reached(lane.device)? {
-                break;
-            }
-            // SAFETY: it is packed; no thread writes the buffers before the next start; the caller guarantees the rest.
-            unsafe { self.send_group(lane.transport)? };
-        }
-        let mut complete = true;
-        for received in &mut self.receives {
-            // SAFETY: the caller guarantees it.
-            complete &= unsafe { received.advance(lane, finishing)? };
-        }
-        for sent in &mut self.sends {
-            complete &= sent.message.test(lane.transport)?;
-        }
-        Ok(complete)
+        // SAFETY: `start` has sent the first group; nothing writes the buffers before the next start; the caller guarantees
+        // the rest.
+        unsafe { Messages::advance(self, lane, finishing) }
     }
 
     unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
-        // SAFETY: all messages have arrived; the caller guarantees the rest.
-        unsafe { self.unpack(lane)? };
-        // SAFETY: as above.
-        self.receives.iter_mut().try_for_each(|received| unsafe { received.unpack(lane) })
+        // SAFETY: all messages have arrived, since `advance` has returned `true`; the caller guarantees the rest.
+        unsafe { Messages::finish(self, lane) }
     }
 
     fn missing(&self) -> Vec<(usize, String)> {
@@ -248,12 +268,10 @@ impl<D: Device> HostWay<D> for Messages<D> {
 
     /// Closes all channels. The transport keeps the memory that it may still be using.
     fn close(&mut self, transport: &dyn Transport) {
-        let fields = if self.each().any(|message| message.in_field && message.state == MessageState::UnderWay)
-        {
-            std::mem::take(&mut self.in_place)
-        } else {
-            Vec::new()
-        };
+        // Whether the transport may be using memory of fields for it.
+        let is_in_field = |it: &mut Message| it.in_field && it.state == MessageState::UnderWay;
+        let fields =
+            if self.each().any(is_in_field) { std::mem::take(&mut self.in_place) } else { Vec::new() };
         let memory = Arc::new(AbandonedMemory::new(Arc::clone(&self.buffers) as _, fields));
         for message in self.each() {
             // SAFETY: the channel is ours. `memory` keeps the buffers and, if a message under way lies in fields, these
@@ -299,6 +317,11 @@ impl RemoteWrites {
             Err(DeviceError::Unsupported { .. }) => Ok(RemoteWrites::Unordered),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether work that reads messages may be behind a gate.
+    pub(crate) fn allow_gates(self) -> bool {
+        self != RemoteWrites::Unordered
     }
 
     /// Makes all messages that have arrived visible to work behind a gate. To be called before it is opened.

@@ -23,7 +23,7 @@ use crate::transport::{Channel, Direction, Transport, TransportError};
 
 /// A group that this rank has joined with a device of type `D`.
 pub(crate) struct SharedGroup<D: Device> {
-    pub(crate) messages: Box<dyn StreamMessages<D::Stream>>,
+    messages: Box<dyn StreamMessages<D::Stream>>,
     /// Set before the group is aborted, and so before the streams that wait in it go on.
     is_aborted: AtomicBool,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Watch {
     is_posted: bool,
     /// The first neighbour that was found to have left in this exchange, and when.
     left: Option<(TransportError, Instant)>,
-    /// A byte for each channel, which is never read. Atomics, since the transport writes them without a borrow.
+    /// A byte for each channel, whose value means nothing. Atomics, since the transport writes them without a borrow.
     memory: Arc<[AtomicU8]>,
 }
 

@@ -19,18 +19,18 @@ use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::ExchangeError;
 use crate::exchange::ways::Binding;
 use crate::exchange::ways::messages::MessageSets;
-use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
+use crate::exchange::work::Lane;
+use crate::exchange::work::copy_list::{CopyList, Purpose};
 use crate::exchange::work::mark::{Mark, Marks};
 use crate::exchange::work::trace::TransferTrace;
 use crate::trace::Row;
 use crate::transport::{Direction, Transport, TransportError};
 
-/// All such messages of a part.
-pub(crate) struct StreamExchange<D: Device> {
+/// All such messages of a part. `U` is the list that unpacks them, or its copies before they are bound.
+pub(crate) struct StreamExchange<D: Device, U = CopyList<D>> {
     group: Arc<SharedGroup<D>>,
     pack: CopyList<D>,
-    /// Bound last.
-    unpack: Option<CopyList<D>>,
+    unpack: U,
     /// At most one for each neighbour, ascending.
     sends: Vec<StreamMessage>,
     receives: Vec<StreamMessage>,
@@ -67,11 +67,11 @@ enum Stage {
 /// The time between two questions to the library whether an exchange has failed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An exchange, and the copies that unpack its messages, to be [bound](StreamExchange::bind_unpacking).
-pub(crate) type UnboundExchange<D> = (StreamExchange<D>, Vec<CopyItem>);
+/// An exchange whose unpacking is still to be [bound](UnboundExchange::bind_unpacking).
+pub(crate) type UnboundExchange<D> = StreamExchange<D, Vec<CopyItem>>;
 
-/// Binds the messages of `sets` that streams exchange in a group whose ranks watch each other by the tag of `group`; `None` if
-/// there are none.
+/// Binds the messages of `sets` that streams exchange in a group whose ranks watch each other by the tag of `group`, all but
+/// their unpacking; `None` if there are none.
 pub(crate) fn bind_stream_messages<D: Device>(
     &Binding { device, fields, trace, .. }: &Binding<'_, D>,
     sets: &MessageSets,
@@ -100,11 +100,10 @@ pub(crate) fn bind_stream_messages<D: Device>(
     let from_peers =
         receives.iter().map(|it| trace.transfer(Row::From(it.peer), "receive in stream", it.bytes));
     let transfers = to_peers.chain(from_peers).collect();
-    let unpack = received.copies(fields, from, Direction::Receive)?;
-    let exchange = StreamExchange {
+    Ok(Some(StreamExchange {
         group,
         pack,
-        unpack: None,
+        unpack: received.copies(fields, from, Direction::Receive)?,
         sends,
         receives,
         _buffers: buffers,
@@ -116,16 +115,38 @@ pub(crate) fn bind_stream_messages<D: Device>(
         watch: Watch::default(),
         stage: Stage::Over,
         last_check: Instant::now(),
-    };
-    Ok(Some((exchange, unpack)))
+    }))
+}
+
+impl<D: Device> UnboundExchange<D> {
+    /// The copies that unpack the messages; others may be added.
+    pub(crate) fn unpacking(&mut self) -> &mut Vec<CopyItem> {
+        &mut self.unpack
+    }
+
+    pub(crate) fn bind_unpacking(self, device: &D) -> Result<StreamExchange<D>, DeviceError> {
+        let StreamExchange { group, pack, unpack, sends, receives, _buffers, packed, arrived, .. } = self;
+        let StreamExchange { only_in_finish, transfers, tag, watch, stage, last_check, .. } = self;
+        Ok(StreamExchange {
+            group,
+            pack,
+            unpack: CopyList::bind(device, Purpose::Unpacking, unpack, None)?,
+            sends,
+            receives,
+            _buffers,
+            packed,
+            arrived,
+            only_in_finish,
+            transfers,
+            tag,
+            watch,
+            stage,
+            last_check,
+        })
+    }
 }
 
 impl<D: Device> StreamExchange<D> {
-    pub(crate) fn bind_unpacking(mut self, device: &D, items: Vec<CopyItem>) -> Result<Self, DeviceError> {
-        self.unpack = Some(CopyList::bind(device, Purpose::Unpacking, items, None)?);
-        Ok(self)
-    }
-
     pub(crate) fn open(&mut self, device: &D, transport: &dyn Transport) -> Result<(), TransportError> {
         let messages = self.sends.iter().chain(&self.receives);
         let mut peers: Vec<usize> = messages.map(|message| message.peer).collect();
@@ -155,8 +176,9 @@ impl<D: Device> StreamExchange<D> {
         let put = unsafe { self.group.messages.exchange(&self.sends, &self.receives, lane.stream) };
         put.map_err(|error| self.reason(error, lane.transport))?;
         if !self.only_in_finish {
-            // SAFETY: as above; the messages have arrived when the stream gets there.
-            unsafe { self.unpack(lane)? };
+            // SAFETY: as above; the messages have arrived when the stream gets there, and this comes before the next exchange,
+            // which overwrites them: that is in this stream, too.
+            unsafe { self.unpack.run(lane)? };
         }
         self.arrived.record(lane.device, lane.stream)?;
         self.stage = Stage::Put;
@@ -170,14 +192,7 @@ impl<D: Device> StreamExchange<D> {
     /// next exchange comes after this.
     pub(crate) unsafe fn finish(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         // SAFETY: the caller guarantees it.
-        if self.only_in_finish { unsafe { self.unpack(lane) } } else { Ok(()) }
-    }
-
-    /// # Safety
-    /// As for [`finish`](StreamExchange::finish).
-    unsafe fn unpack(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
-        // SAFETY: the caller guarantees it.
-        self.unpack.as_ref().map_or(Ok(()), |unpack| unsafe { unpack.run(lane) })
+        if self.only_in_finish { unsafe { self.unpack.run(lane) } } else { Ok(()) }
     }
 
     /// Whether the exchange is over, but for what `finish` does. Does not block.

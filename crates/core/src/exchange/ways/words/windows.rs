@@ -22,7 +22,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::{CopyItem, Device, DeviceError, Pointer, WordOperation};
 use crate::exchange::options::ExchangeError;
-use crate::exchange::work::copy_list::{CopyList, Lane, Purpose};
+use crate::exchange::work::Lane;
+use crate::exchange::work::copy_list::{CopyList, Purpose};
 use crate::exchange::work::mark::{Marks, Patience, Word, words_of};
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{TransportError, Window};
@@ -121,13 +122,22 @@ impl fmt::Debug for StreamWord {
 }
 
 impl StreamWindow {
-    pub(crate) fn new(
+    /// On fields from which the receiver copies.
+    pub(crate) fn on_fields(
         peer: usize,
-        on_halo: bool,
         (window, word): (&Arc<Window>, &StreamWord),
         transfer: TransferTrace,
     ) -> StreamWindow {
-        StreamWindow { peer, on_halo, window: Arc::clone(window), word: word.clone(), transfer }
+        StreamWindow { peer, on_halo: false, window: Arc::clone(window), word: word.clone(), transfer }
+    }
+
+    /// On halos into which the sender copies.
+    pub(crate) fn on_halo(
+        peer: usize,
+        on: (&Arc<Window>, &StreamWord),
+        transfer: TransferTrace,
+    ) -> StreamWindow {
+        StreamWindow { on_halo: true, ..StreamWindow::on_fields(peer, on, transfer) }
     }
 }
 
@@ -188,7 +198,8 @@ impl<D: Device> StreamWindows<D> {
     /// in that stream.
     ///
     /// # Safety
-    /// Until the exchange is over, nothing writes the lent cells, and nothing else uses the halo cells that are filled.
+    /// Until the exchange is over, nothing writes the cells that are sent, and nothing but the exchange, here and at the
+    /// neighbours, uses the halo cells that are filled.
     pub(crate) unsafe fn start(
         &mut self,
         lane: &Lane<'_, D>,
