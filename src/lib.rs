@@ -42,6 +42,7 @@
 //! | exchange on a cubed sphere or a mesh | [`Grid::cubed_sphere`], [`Pattern::unstructured`] |
 //! | read and write cells | [`View`], [`ViewMut`]; fastest row by row |
 //! | exchange memory of your own, or fields that change places | [`Pattern::plan`], [`BorrowedField`], [`interop`] |
+//! | add what was computed in halos to the owners of the cells | [`BindOptions::accumulate`] |
 //! | launch kernels in order with exchanges | [`mod@device`], [`Exchange::start_on`] |
 //! | send irregular messages | [`SparseExchange`], [`line::LineExchange`] |
 //! | see when a rank computed, exchanged and waited | [`trace`] |
@@ -158,6 +159,8 @@ pub mod field {
 /// The options, the reports and the errors of exchanges.
 pub mod exchange {
     #[doc(inline)]
+    pub use haloport_core::device::Combine;
+    #[doc(inline)]
     pub use haloport_core::exchange::{
         BindError, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
         Description, ExchangeError, FieldLayout, FieldSet, HaloOrder, Obstacle, Route, SourceTarget,
@@ -176,6 +179,11 @@ pub mod line {
     #[doc(inline)]
     pub use haloport_core::line::{Line, LineExchange, NextRound, Payloads};
 }
+
+/// Tests the page about accumulated halos.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/accumulate.md")]
+struct Accumulate;
 
 /// Tests the README's example.
 #[cfg(all(doctest, feature = "cpu"))]

@@ -153,7 +153,8 @@ fn what_cannot_be_accumulated_is_refused_on_all_ranks() {
 fn a_cell_that_several_are_to_replace_is_named() {
     run_ranks(2, |comm| {
         // Both ranks have the cell 0 of rank 0, in two places of rank 1.
-        let (sends, receives): (&[(usize, &[u32])], &[(usize, &[u32])]) = match comm.rank() {
+        type Lists = &'static [(usize, &'static [u32])];
+        let (sends, receives): (Lists, Lists) = match comm.rank() {
             0 => (&[(1, &[0, 0])], &[]),
             _ => (&[], &[(0, &[1, 2])]),
         };
