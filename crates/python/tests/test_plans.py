@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import pickle
 import random
+import re
 import threading
 import time
 import weakref
@@ -56,8 +57,11 @@ def test_what_a_grid_and_a_mesh_show_and_take() -> None:
     grid = haloport.Grid((6, 4), halo=[1, (0, 2)], periodic=[True, False], comm=comm)
     assert repr(grid) == "<haloport.Grid (6, 4), halo ((1, 1), (0, 2)), periodic (True, False), rank 0 of 1>"
     mask = np.array([True, True, True])
-    mesh = haloport.Mesh([0, 1, 2], mask.sum(), comm=comm)
-    assert mesh.owned.tolist() == [True, True, True]
+    for owned in (mask.sum(), np.array(3), np.uint8(3), 3, mask, [True] * 3):
+        assert haloport.Mesh([0, 1, 2], owned, comm=comm).owned.tolist() == [True, True, True]
+    for wrong in (np.int64(-1), np.array(4), np.uint64(2**63)):
+        with pytest.raises(ValueError, match="owned: expected a number of cells from 0 to 3"):
+            haloport.Mesh([0, 1, 2], wrong, comm=comm)
 
 
 def test_orders_are_values() -> None:
@@ -1178,6 +1182,76 @@ def test_numbers_that_numpy_does_not_know_have_one_name(ranks: Ranks) -> None:
         grid.plan(u, tensor)(u, np.zeros(6, ml_dtypes.bfloat16))
 
     ranks()(check)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "int4"])
+def test_numbers_that_numpy_does_not_know_are_records(ranks: Ranks, name: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="found no ml_dtypes")
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = grid.empty(getattr(ml_dtypes, name), 2)
+        for plan in (grid.plan(u), grid.plan(u, fixed=True), grid.plan(haloport.Layout(u.shape, u.dtype))):
+            fill(grid, u.view(np.int8))
+            plan(u)
+            assert_filled(grid, u.view(np.int8))
+        # The type is that of no other bytes.
+        for other in (ml_dtypes.float8_e4m3b11fnuz, "V1"):
+            with pytest.raises(BufferError, match=f"expected elements of dtype {name}, found"):
+                grid.plan(u)(np.zeros(u.shape, other))
+
+    ranks()(check)
+
+
+def test_numbers_without_a_name_here_are_refused_with_advice() -> None:
+    torch = pytest.importorskip("torch", reason="found no PyTorch")
+    grid = row(haloport.threads(1)[0])
+    tensor = torch.zeros(6).to(torch.float8_e4m3fn)
+    with pytest.raises(BufferError, match=r"found torch\.float8_e4m3fn; pass tensor\.view\(torch\.uint8\)"):
+        grid.plan(tensor)
+    shown = tensor.view(torch.uint8)
+    fill(grid, shown.numpy().view(np.int8))
+    grid.plan(shown)(tensor.view(torch.uint8))
+    assert_filled(grid, tensor.view(torch.uint8).numpy())
+
+
+def test_advice_for_arrays_of_jax_is_right() -> None:
+    numpy = pytest.importorskip("jax.numpy", reason="found no JAX")
+    grid = row(haloport.threads(1)[0])
+    for dtype in ("float32", "bfloat16"):
+        names = {"grid": grid, "x": numpy.arange(6).astype(dtype), "haloport": haloport}
+        with pytest.raises(BufferError, match="immutable") as found:
+            grid.plan(names["x"])
+        use, make = re.findall("`([^`]*=[^`]*)`", str(found.value))
+        exec(f"{make}\n{use}", names)
+        assert np.asarray(names["y"]).astype(int).tolist() == [4, 1, 2, 3, 4, 1]
+
+
+def test_arrays_that_numpy_reads() -> None:
+    class Shown:
+        """An object with NumPy's interface alone."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        @property
+        def __array_interface__(self) -> Any:
+            return self.array.__array_interface__
+
+    grid = row(haloport.threads(1)[0])
+    memory = np.zeros((2, 6))
+    u = memory.T
+    for plan in (grid.plan(Shown(u)), grid.plan(u)):
+        fill(grid, u)
+        plan(Shown(u))
+        assert_filled(grid, u)
+    fixed = grid.plan(Shown(u), fixed=True)
+    fill(grid, u)
+    fixed()
+    assert_filled(grid, u)
+    u.flags.writeable = False
+    with pytest.raises(BufferError, match="read-only"):
+        grid.plan(Shown(u))
 
 
 def test_functional_of_torch_keeps_gaps(ranks: Ranks) -> None:
