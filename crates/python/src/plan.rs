@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use haloport::comm::Reach;
 use haloport::exchange::{Description, FieldLayout, FieldSet};
-use haloport::{BindOptions, DataPath};
+use haloport::{BindOptions, DataPath, Reduction};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,6 +20,7 @@ use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
 use crate::arrays::torch::{is_tensor, mark_changed};
 use crate::claims::Addresses;
+use crate::comm::Agreed;
 use crate::device::Device;
 use crate::domains::Domains;
 use crate::error::OrRaise;
@@ -261,7 +262,35 @@ impl Plan {
         };
         let prepared = options().and_then(|options| Prepared::of(domains, fields, options));
         // A rank with an invalid argument tells the others, which would wait for it.
-        Plan::make(py, domains, domains.comm.agree(py, prepared)?)
+        let prepared = match domains.comm.agree_unless(py, prepared, Prepared::is_untyped)? {
+            Agreed::Value(prepared) => prepared,
+            Agreed::Unless(prepared) => Plan::typed(py, domains, prepared)?,
+        };
+        Plan::make(py, domains, prepared)
+    }
+
+    /// Collective: gives fields of ranks without domains, if they are empty lists, the types of the fields of the lowest rank
+    /// that has domains.
+    fn typed(py: Python<'_>, domains: &Domains, prepared: PyResult<Prepared>) -> PyResult<Prepared> {
+        let comm = domains.comm.get()?;
+        let known = prepared.as_ref().ok().filter(|prepared| !prepared.is_untyped());
+        let first = if known.is_some() { comm.rank() as u64 } else { u64::MAX };
+        let types = known.map(Prepared::types).unwrap_or_default();
+        let types = py.detach(|| {
+            let first = comm.all_reduce(first, Reduction::Min).or_raise()?;
+            // Without such a rank there is an error below.
+            let root = usize::try_from(first).ok().filter(|root| *root < comm.size());
+            root.map(|root| comm.broadcast(root, &types).or_raise()).transpose()
+        });
+        let types = types?;
+        let typed = prepared.and_then(|prepared| match &types {
+            Some(types) => prepared.take_types(types),
+            None => Err(PyTypeError::new_err(
+                "field 0: expected an array on some rank, found none; on ranks without domains pass an array of `empty`, \
+                 which has a type",
+            )),
+        });
+        domains.comm.agree(py, typed)
     }
 
     /// Collective: makes the plan.

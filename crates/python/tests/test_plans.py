@@ -424,6 +424,42 @@ def test_rank_without_domains(ranks: Ranks) -> None:
     ranks(3)(check)
 
 
+def test_empty_lists_of_a_rank_without_domains(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        last, others = comm.rank == comm.size - 1, comm.size - 1
+        mine = [] if last else [((4 * comm.rank,), (4 * comm.rank + 4,))]
+        grid = haloport.Grid((4 * others,), domains=mine, periodic=True, comm=comm)
+        for fixed, nothing in itertools.product((False, True), ([], ())):
+            u, v = (nothing, nothing) if last else (np.zeros((6, 3), "M8[s]"), np.zeros(6, "f4"))
+            plan = grid.plan(u, v, fixed=fixed)
+            if not last:
+                u[grid.owned] = np.datetime64(comm.rank, "s")
+                v[grid.owned] = comm.rank
+            plan(u, v)
+            plan.start(u, v).finish()
+            if last:
+                assert plan.layouts == [] and (fixed or plan.functional(u, v) == ((), ()))
+            else:
+                before, after = (comm.rank - 1) % others, (comm.rank + 1) % others
+                assert (u[0].astype(int) == before).all() and (u[-1].astype(int) == after).all()
+                assert (v[0], v[-1]) == (before, after)
+                fixed or plan.functional(u, v)
+        # All ranks get errors, and go on.
+        with pytest.raises((ValueError, TypeError), match="expected the fields of the other ranks, 1, found 2"):
+            grid.plan(*([[], []] if last else [np.zeros(6)]))
+        with pytest.raises((ValueError, BufferError), match="read-only"):
+            grid.plan([] if last else np.frombuffer(bytes(48)))
+        nowhere = haloport.Mesh.of_domains([], comm=comm)
+        with pytest.raises((TypeError, ValueError), match="found none; on ranks without domains"):
+            nowhere.plan([])
+        nowhere.plan(np.zeros(0))(np.zeros(0))
+        # A list is empty by mistake on a rank with domains.
+        with pytest.raises((TypeError, ValueError), match="field 0"):
+            grid.plan([])
+
+    ranks(3)(check)
+
+
 def test_origin_in_a_larger_array(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         grid = row(comm)
