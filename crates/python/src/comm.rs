@@ -253,16 +253,17 @@ fn reduction(op: &Bound<'_, PyAny>) -> PyResult<Reduction> {
     }
 }
 
-fn pickled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+pub(crate) fn pickled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     value.py().import("pickle")?.call_method1("dumps", (value, -1))?.extract()
 }
 
-fn unpickled<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn unpickled<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))
 }
 
 impl Communicator {
-    fn root(&self, root: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+    /// The argument `root` of a call.
+    pub(crate) fn root(&self, root: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         let (root, size) = (count_or(root, "root", 0)?, self.get()?.size());
         if root >= size {
             return Err(PyValueError::new_err(format!("root: expected a rank below {size}, found {root}")));

@@ -325,6 +325,110 @@ def test_empty(ranks: Ranks) -> None:
     ranks()(check)
 
 
+# Whole arrays on one rank
+
+
+def random_boxes(draw: random.Random, shape: tuple[int, ...], count: int) -> list[Any]:
+    """Cuts a grid into up to `count` boxes."""
+    boxes = [((0,) * len(shape), shape)]
+    for _ in range(count - 1):
+        lower, upper = boxes.pop(draw.randrange(len(boxes)))
+        axis = draw.randrange(len(shape))
+        if upper[axis] - lower[axis] < 2:
+            boxes.append((lower, upper))
+            continue
+        at = draw.randrange(lower[axis] + 1, upper[axis])
+        boxes.append((lower, tuple(at if k == axis else end for k, end in enumerate(upper))))
+        boxes.append((tuple(at if k == axis else begin for k, begin in enumerate(lower)), upper))
+    return boxes
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_whole_arrays(ranks: Ranks, number: int) -> None:
+    def check(comm: Comm) -> None:
+        # The same on all ranks.
+        draw = random.Random(1000 * number + comm.size)
+        shape = tuple(draw.randint(1, 9) for _ in range(draw.randint(1, 4)))
+        mine: list[list[Any]] = [[] for _ in range(comm.size)]
+        for box in random_boxes(draw, shape, draw.randint(1, 2 * comm.size)):
+            draw.choice(mine).append(box)
+        further = draw.choice([(), (3,), (2, 3), (0,)])
+        dtype = np.dtype(draw.choice(["f8", "i2", "?", "c16", "M8[s]", "S3", [("a", "i4"), ("b", "f8")]]))
+        root = draw.randrange(comm.size)
+        grid = haloport.Grid(shape, halo=draw.randint(0, 2), domains=mine[comm.rank], comm=comm)
+        raw = np.random.default_rng(number).integers(0, 2, (*shape, *further, dtype.itemsize), np.uint8)
+        whole = np.ndarray((*shape, *further), dtype, raw)
+
+        u = grid.scatter(whole if comm.rank == root else None, root=root)
+        count = len(mine[comm.rank])
+        arrays = u if count > 1 else [u]
+        assert len(arrays) == max(count, 1)
+        for domain, array in enumerate(arrays):
+            assert isinstance(array, np.ndarray) and array.dtype == dtype and array.shape[len(shape) :] == further
+            if count == 0:
+                assert array.shape[: len(shape)] == (0,) * len(shape)
+                continue
+            lower, upper = mine[comm.rank][domain]
+            inner = tuple(slice(below, n - above) for n, (below, above) in zip(array.shape, grid.halo))
+            assert array[inner].tobytes() == whole[tuple(map(slice, lower, upper))].tobytes()
+            # What is in the halo is not read.
+            before = array[inner].copy()
+            if array.size and array.flags.c_contiguous:
+                array.view(np.uint8).fill(1)
+            array[inner] = before
+
+        # As other layouts, and as the list that the rank may have.
+        given: Any = [np.asfortranarray(array) for array in arrays[:count]]
+        found = grid.gather(given[0] if count == 1 else given, root=root)
+        assert (found is not None) == (comm.rank == root)
+        if found is not None:
+            assert found.shape == whole.shape and found.dtype == dtype and found.tobytes() == whole.tobytes()
+
+    ranks()(check)
+
+
+def test_whole_arrays_that_do_not_fit(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((4 * comm.size, 3), parts=(comm.size, 1), halo=1, comm=comm)
+        last = comm.rank == comm.size - 1
+        u, whole = grid.empty(levels=2), np.zeros((*grid.global_shape, 2))
+        masked = np.ma.masked_array(u)
+        xarray = type("DataArray", (), {"__module__": "xarray.core.dataarray"})()
+        wrong: list[tuple[Any, str]] = [
+            (u[1:], "field: expected a shape that begins with"),
+            (np.zeros((6, 5, 3)), "further axes of extents"),
+            (np.zeros((6, 5)), "further axes of extents"),
+            (u.astype("f4"), "dtype"),
+            (u.astype(object), "Python objects"),
+            (masked, "mask"),
+            (xarray, "u.data"),
+            ([u], "expected an array"),
+            (None, "expected an array"),
+        ]
+        for value, text in wrong:
+            if comm.size == 1 and text in ("further axes of extents", "dtype"):
+                continue
+            with pytest.raises((ValueError, TypeError, BufferError), match=text) as raised:
+                grid.gather(value if last else u, root=0)
+            assert last or isinstance(raised.value, haloport.RefusedError)
+        for value, text in [(whole[1:], "begins with"), (None, "found None"), (whole.astype(object), "Python objects")]:
+            with pytest.raises((ValueError, TypeError, BufferError), match=text) as raised:
+                grid.scatter(value, root=comm.size - 1)
+            assert last or isinstance(raised.value, haloport.RefusedError)
+        for call in (grid.gather, grid.scatter):
+            for root in (comm.size, -1):
+                with pytest.raises(ValueError, match="root"):
+                    call(u, root=root)
+            if comm.size > 1:
+                with pytest.raises(haloport.RefusedError):
+                    call(u if call == grid.gather else whole, root=int(last))
+        # All goes on.
+        found = grid.gather(u)
+        assert (found is not None) == (comm.rank == 0)
+
+    ranks()(check)
+
+
 # Meshes
 
 
