@@ -62,7 +62,7 @@ mod _haloport {
     #[pymodule_export]
     use crate::grid::Grid;
     #[pymodule_export]
-    use crate::kernel::Kernel;
+    use crate::kernel::{BoundKernel, Kernel};
     #[pymodule_export]
     use crate::layout::Layout;
     #[pymodule_export]

@@ -262,6 +262,8 @@ def arguments() -> Iterator[Case]:
 
     for kind in (hp.Plan, hp.Pending, hp.Array):
         yield Case(f"{kind.__name__}()", kind, TypeError, "cannot create")
+    for stream in (hp.Event(), SimpleNamespace(handle=SimpleNamespace(value=5), elapsed_time=None)):
+        yield Case(f"{type(stream)} for a stream", lambda s=stream: plan()(np.zeros(10), stream=s), TypeError, "the event")
     yield Case("an event for no stream", lambda: hp.Event().wait("5"), TypeError, "stream")
     yield Case("time between no events", lambda: hp.Event().elapsed(5), TypeError)
     yield Case("time since no record", lambda: hp.Event().elapsed(hp.Event()), ValueError, "never recorded")

@@ -1422,9 +1422,11 @@ def test_streams_and_events_of_the_cpu() -> None:
     assert event.query() and event.wait() is None
     first = haloport.Event()
     first.record(stream)
-    with event as entered, stream as inner:
-        assert entered is event and inner is stream
+    with stream as inner:
+        assert inner is stream
         first.wait(stream)
+    # A block would wait for the work before it.
+    assert not hasattr(event, "__enter__")
     event.record(stream)
     event.record()
     assert first.query() and first.handle == 0 and 0 <= event.elapsed(first) < 60
@@ -1474,6 +1476,30 @@ def test_kernel_of_the_cpu() -> None:
     kernel(4, u, 3, 0.5)
     kernel((2, 3), u, 3, 0.5)
     assert [call[0] for call in calls] == [(4,), (2, 3)] and calls[0][1] is u and calls[0][2:] == (3, 0.5)
+
+
+def test_bound_kernel_of_the_cpu() -> None:
+    def add(size: tuple[int, ...], u: Any, number: float) -> None:
+        u[: size[0]] += number
+
+    kernel = haloport.Kernel("add", None, ["pointer", "f64"], host=add)
+    u = np.zeros(4)
+    bound = kernel.bind(3, u, 0.5)
+    assert bound.kernel is kernel and repr(bound) == "<haloport.BoundKernel: add of (3,) on cpu:0>"
+    for stream in (None, haloport.Stream(), haloport.BLOCK, 5):
+        bound(stream=stream)
+    assert u.tolist() == [2, 2, 2, 0]
+    kept = weakref.ref(u)
+    del u
+    assert kept() is not None
+    del bound
+    assert kept() is None
+    with pytest.raises(TypeError, match="argument 1"):
+        kernel.bind(3, np.zeros(4), "number")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected 2 arguments, found 0"):
+        kernel.bind(3)
+    with pytest.raises(TypeError, match="stream"):
+        kernel.bind(3, np.zeros(4), 1)(stream="5")  # type: ignore[arg-type]
 
 
 def test_current_streams_of_threads_and_tasks() -> None:
@@ -1584,6 +1610,17 @@ def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
                 assert event.query() and found.tolist() == [[turn, turn]] * 6
                 u.copy_from(found)
             assert haloport.current_stream(queue).handle != stream.handle
+        # Bound once, launched three times; a launch goes on after the bound kernel is gone.
+        own = grid.empty("i4", 2, device=queue)
+        bound = spin.bind(8, own, 7)
+        stream = haloport.Stream(queue)
+        bound(stream=stream)
+        bound()
+        with stream:
+            bound()
+        del bound
+        stream.synchronize()
+        assert own.to_numpy()[1:5].tolist() == [[7, 7]] * 4
         shared = dpnp.asarray(u)
         assert shared.shape == (6, 2) and np.array_equal(dpnp.asnumpy(shared), u.to_numpy())
         with pytest.raises(ValueError, match="expected the shape"):

@@ -25,6 +25,7 @@ from haloport.typing import (
 __all__ = [
     "Array",
     "BLOCK",
+    "BoundKernel",
     "Communicator",
     "DEFAULT",
     "Device",
@@ -334,13 +335,6 @@ class Event:
     def query(self) -> bool: ...
     def wait(self, stream: StreamLike = None) -> None: ...
     def elapsed(self, since: Event) -> float: ...
-    def __enter__(self) -> Event: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Literal[False]: ...
 
 @final
 class Kernel:
@@ -358,6 +352,13 @@ class Kernel:
     @property
     def device(self) -> Device: ...
     def __call__(self, size: SupportsIndex | CountsLike, *arguments: _Argument, stream: StreamLike = None) -> None: ...
+    def bind(self, size: SupportsIndex | CountsLike, *arguments: _Argument) -> BoundKernel: ...
+
+@final
+class BoundKernel:
+    @property
+    def kernel(self) -> Kernel: ...
+    def __call__(self, *, stream: StreamLike = None) -> None: ...
 
 @final
 class SparseExchange:
