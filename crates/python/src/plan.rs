@@ -32,9 +32,33 @@ use crate::pending::Pending;
 use crate::prepared::{PlanOptions, Prepared, PreparedField, changed};
 use crate::process;
 
-/// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns. Calling it is local:
-/// each rank may pass other arrays of these layouts each time. All ranks call the plans of a communicator in the same
-/// order.
+/// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns.
+///
+/// ``plan(*fields, stream=None)`` fills the halos of these arrays. It blocks until the halos are in place; on asynchronous
+/// devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of these
+/// layouts each time. All ranks call the plans of a communicator in the same order.
+///
+/// Parameters of a call
+/// --------------------
+/// *fields : arrays
+///     As many as the plan was made for, of these layouts, in the same order; of a fixed plan none, or the same ones.
+///     On a rank with several domains each is a sequence of arrays.
+/// stream : stream-like, optional
+///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
+///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`; by default the `Stream` of a ``with`` block around
+///     the call, otherwise that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
+///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
+///
+/// Exceptions of a call
+/// --------------------
+/// TypeError, BufferError
+///     For objects that are no arrays, and arrays that cannot be written where they are.
+/// ValueError
+///     For arrays of other layouts, or that overlap.
+/// InFlightError
+///     If an array is in flight, or the plan is.
+/// TimeLimitError, ExchangeError
+///     If other ranks fail.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Plan {
     fields: Vec<Field>,
@@ -109,30 +133,7 @@ impl Plan {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Fills the halos of these arrays. Blocks until the halos are in place; on asynchronous devices, until the end
-    /// of the exchange is in the stream.
-    ///
-    /// Parameters
-    /// ----------
-    /// *fields : arrays
-    ///     As many as the plan was made for, of these layouts, in the same order; of a fixed plan none, or the same ones.
-    ///     On a rank with several domains each is a sequence of arrays.
-    /// stream : stream-like, optional
-    ///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
-    ///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`; by default the `Stream` of a ``with`` block around
-    ///     the call, otherwise that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
-    ///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
-    ///
-    /// Raises
-    /// ------
-    /// TypeError, BufferError
-    ///     For objects that are no arrays, and arrays that cannot be written where they are.
-    /// ValueError
-    ///     For arrays of other layouts, or that overlap.
-    /// InFlightError
-    ///     If an array is in flight, or the plan is.
-    /// TimeLimitError, ExchangeError
-    ///     If other ranks fail.
+    // Python shows no text of a slot: that of the type describes calls.
     #[pyo3(signature = (*fields, stream=None))]
     fn __call__(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         process::check()?;

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import itertools
 import pickle
+import pydoc
 import random
 import re
 import threading
@@ -77,6 +78,20 @@ def test_orders_are_values() -> None:
         stream: Any = haloport.DEFAULT
 
     assert Options().stream is haloport.DEFAULT
+CALLS = {
+    "Plan": "plan(*fields, stream=None)",
+    "Kernel": "kernel(size, *arguments, stream=None)",
+    "BoundKernel": "bound(*, stream=None)",
+    "SparseExchange": "exchange(messages)",
+    "LineExchange": "line(*, left=None, right=None)",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_help_describes_calls(name: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(getattr(haloport, name)))
+    described = text[: text.index("Methods defined here")]
+    assert CALLS[name] in described and "Parameters of a call" in described and "stream" in described
 
 
 def test_periodic_as_cartesian_communicators_have_it() -> None:
@@ -1693,13 +1708,26 @@ def test_messages_as_a_mapping(ranks: Ranks) -> None:
 def test_messages_between_fixed_ranks(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        exchange = haloport.SparseExchange(to=[after], come_from=[before], comm=comm)
+        exchange = haloport.SparseExchange(destinations=[after], sources=[before], comm=comm)
+        # By the earlier names, too.
+        earlier = haloport.SparseExchange(to=[after], come_from=[before], comm=comm)
         for turn in range(10):
             mine = [(after, bytes([comm.rank, turn, k])) for k in range(turn % 3)]
-            assert exchange(mine) == [(before, bytes([before, turn, k])) for k in range(turn % 3)]
+            expected = [(before, bytes([before, turn, k])) for k in range(turn % 3)]
+            assert exchange(mine) == expected and earlier(mine) == expected
         exchange([])
-        with pytest.raises(ValueError):
-            haloport.SparseExchange(to=[after], comm=comm)
+        wrong: list[tuple[dict[str, Any], str]] = [
+            ({"destinations": [after]}, "expected both"),
+            ({"sources": [before]}, "expected both"),
+            ({"destinations": [after], "to": [after], "sources": [before]}, "leave `to` out"),
+            ({"destinations": [after], "sources": [before], "come_from": [before]}, "leave `come_from` out"),
+            ({"destinations": [after], "sources": 0.5}, "sources: expected numbers"),
+        ]
+        for options, text in wrong:
+            with pytest.raises((ValueError, TypeError), match=text):
+                haloport.SparseExchange(**options, comm=comm)
+        with pytest.raises((ValueError, TypeError), match="come_from: expected numbers"):
+            haloport.SparseExchange(to=[after], come_from=0.5, comm=comm)  # type: ignore[arg-type]
 
     ranks()(check)
 

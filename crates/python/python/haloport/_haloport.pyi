@@ -363,7 +363,13 @@ class BoundKernel:
 @final
 class SparseExchange:
     def __new__(
-        cls, *, to: CountsLike | None = None, come_from: CountsLike | None = None, comm: CommLike = None
+        cls,
+        *,
+        destinations: CountsLike | None = None,
+        sources: CountsLike | None = None,
+        comm: CommLike = None,
+        to: CountsLike | None = None,
+        come_from: CountsLike | None = None,
     ) -> SparseExchange: ...
     @property
     def comm(self) -> Communicator: ...
