@@ -78,6 +78,41 @@ def test_orders_are_values() -> None:
         stream: Any = haloport.DEFAULT
 
     assert Options().stream is haloport.DEFAULT
+
+
+def test_layouts_and_devices_are_values() -> None:
+    make = haloport.Layout
+    layouts = [
+        make((6, 3), "f8"),
+        make((6, 3), "f4"),
+        make((3, 6), "f8"),
+        make((6, 3), "f8", [0, "levels"]),
+        make((6, 3), "f8", ["levels", 0]),
+        make((6, 3), "f8", strides=(1, 6)),
+        make((6, 3), "f8", origin=(2,)),
+        make((6, 3), "M8[s]"),
+        make((6, 3), "M8[ns]"),
+        make((6, 3), [("a", "i4"), ("b", "f4")]),
+    ]
+    for one, other in itertools.product(layouts, layouts):
+        assert (one == other) == (one is other) and (one != other) == (one is not other)
+    for layout in layouts:
+        for same in (copy.copy(layout), copy.deepcopy(layout), *(pickle.loads(pickle.dumps(layout, n)) for n in range(2, 6))):
+            assert same == layout and hash(same) == hash(layout) and repr(same) == repr(layout)
+            assert (same.strides, same.origin, same.axes) == (layout.strides, layout.origin, layout.axes)
+    # By what they mean, not by how they were written.
+    same = make([6, np.int64(3)], np.float64, strides=(3, 1), device="cpu")
+    assert same == layouts[0] and hash(same) == hash(layouts[0]) and same.device is None
+    assert layouts[0] != "a layout" and layouts[0] is not None
+    grid = row(haloport.threads(1)[0])
+    assert grid.plan(np.zeros((6, 3))).layouts == grid.plan(make((6, 3), "f8")).layouts == layouts[:1]
+
+    device = haloport.Device("cpu:threads=3")
+    for copied in (copy.copy(device), copy.deepcopy(device), pickle.loads(pickle.dumps(device))):
+        assert copied == device and hash(copied) == hash(device) and copied.name == "cpu:0"
+    assert device.__getnewargs__() == ("cpu:threads=3",) and device != "cpu:0"
+
+
 CALLS = {
     "Plan": "plan(*fields, stream=None)",
     "Kernel": "kernel(size, *arguments, stream=None)",
