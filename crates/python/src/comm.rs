@@ -46,6 +46,14 @@ struct Inner {
     cpu: Mutex<Option<CpuDevice>>,
 }
 
+/// What ranks have agreed on.
+pub(crate) enum Agreed<T> {
+    /// Every rank has a value.
+    Value(T),
+    /// Some rank has a value that lacks something; others may have exceptions.
+    Unless(PyResult<T>),
+}
+
 /// The communicator of MPI's world, which cannot be freed, so that it is duplicated once.
 static WORLD: Mutex<Option<Communicator>> = Mutex::new(None);
 
@@ -245,16 +253,17 @@ fn reduction(op: &Bound<'_, PyAny>) -> PyResult<Reduction> {
     }
 }
 
-fn pickled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+pub(crate) fn pickled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     value.py().import("pickle")?.call_method1("dumps", (value, -1))?.extract()
 }
 
-fn unpickled<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn unpickled<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     py.import("pickle")?.call_method1("loads", (PyBytes::new(py, bytes),))
 }
 
 impl Communicator {
-    fn root(&self, root: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
+    /// The argument `root` of a call.
+    pub(crate) fn root(&self, root: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         let (root, size) = (count_or(root, "root", 0)?, self.get()?.size());
         if root >= size {
             return Err(PyValueError::new_err(format!("root: expected a rank below {size}, found {root}")));
@@ -292,15 +301,34 @@ impl Communicator {
 
     /// Collective: the value of `mine` on every rank, or an exception on every rank if `mine` is one on some: on the
     /// rank that has it the exception itself, on the others a `RefusedError` that names the rank.
-    pub(crate) fn agree<T: Send>(&self, py: Python<'_>, mine: PyResult<T>) -> PyResult<T> {
+    pub(crate) fn agree<T>(&self, py: Python<'_>, mine: PyResult<T>) -> PyResult<T> {
+        match self.agree_unless(py, mine, |_| false)? {
+            Agreed::Value(value) => Ok(value),
+            Agreed::Unless(mine) => mine,
+        }
+    }
+
+    /// Collective: as [`agree`](Communicator::agree), unless some rank has a value that `lacks` something which others can give,
+    /// and no lower rank has an exception.
+    pub(crate) fn agree_unless<T>(
+        &self,
+        py: Python<'_>,
+        mine: PyResult<T>,
+        lacks: impl Fn(&T) -> bool,
+    ) -> PyResult<Agreed<T>> {
+        const LACKS: &str = "this rank has no arrays that tell the types of the fields";
         let comm = self.get()?;
-        let complaint = mine.as_ref().err().map(|error| error.value(py).to_string());
+        let complaint = match &mine {
+            Err(error) => Some(error.value(py).to_string()),
+            Ok(value) => lacks(value).then(|| LACKS.to_string()),
+        };
         let agreed = py.detach(|| comm.agree(complaint));
         match (mine, agreed) {
+            (mine, Ok(Err(text))) if text.ends_with(LACKS) => Ok(Agreed::Unless(mine)),
             (Err(error), _) => Err(error),
             (Ok(_), Err(error)) => Err(error).or_raise(),
             (Ok(_), Ok(Err(text))) => Err(RefusedError::new_err(text)),
-            (Ok(value), Ok(Ok(()))) => Ok(value),
+            (Ok(value), Ok(Ok(()))) => Ok(Agreed::Value(value)),
         }
     }
 

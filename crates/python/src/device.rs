@@ -17,7 +17,7 @@ use crate::comm::Communicator;
 use crate::error::OrRaise;
 use crate::process;
 
-/// A device.
+/// A device. Devices are values: they can be compared, copied, hashed and pickled, by their names.
 ///
 /// Parameters
 /// ----------
@@ -99,6 +99,30 @@ impl Device {
         let mut hasher = DefaultHasher::new();
         self.any.info().id.hash(&mut hasher);
         hasher.finish()
+    }
+
+    /// A copy is the device itself, which does not change.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
+    /// The argument that makes it again, for ``pickle``. The process that reads it may be on another machine.
+    fn __getnewargs__(&self) -> PyResult<(String,)> {
+        if let AnyDevice::Cpu(cpu) = &self.any {
+            return Ok((format!("cpu:threads={}", cpu.threads()),));
+        }
+        if self.queue.is_some() || self.id().context > 0 {
+            return Err(PyTypeError::new_err(format!(
+                "expected a device that its name opens, found {} in a context of SYCL, which cannot be pickled; pass the \
+                 name of a device",
+                self.name()
+            )));
+        }
+        Ok((self.name(),))
     }
 }
 

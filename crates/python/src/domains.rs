@@ -1,6 +1,7 @@
 //! The domains of a rank: what a grid and a mesh have in common.
 
 use haloport::Pattern;
+use haloport::domain::MAX_AXES;
 use haloport::field::ArrayCells;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,6 +13,9 @@ use crate::comm::Communicator;
 use crate::device::Device;
 use crate::memory::Array;
 use crate::process::Held;
+
+/// The arrays of a field, one for each domain of this rank, and the field: the one array, or a list.
+pub(crate) type Arrays<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
 /// The domains of this rank, and the pattern of the cells that travel between them and those of other ranks.
 pub(crate) struct Domains {
@@ -76,19 +80,59 @@ impl Domains {
             None => Device::cpu(&self.comm)?,
         };
         let levels = levels.map(|levels| count(levels, "levels")).transpose()?;
-        let mut arrays = Array::of_pattern(py, self.pattern()?, &device, &dtype, levels)?;
-        match arrays.len() {
-            0 => self.without_cells(&dtype, levels),
-            1 => Ok(arrays.remove(0)),
-            _ => Ok(PyList::new(py, arrays)?.into_any().unbind()),
+        self.field_of(py, (&dtype, levels.as_slice()), &device).map(|(_, field)| field.unbind())
+    }
+
+    /// A field of zeros on the CPU, with further axes of these extents: its arrays, and what `empty` returns for them.
+    pub(crate) fn zeros<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: &Bound<'py, PyAny>,
+        further: &[usize],
+    ) -> PyResult<Arrays<'py>> {
+        if self.axes()? + further.len() <= MAX_AXES {
+            return self.field_of(py, (dtype, further), &Device::cpu(&self.comm)?);
+        }
+        // Arrays may have components, too, but memory of Haloport has no further axes.
+        let arrays = self.cells.iter().map(|cells| {
+            let cells = cells.with_halo();
+            zeros_of(dtype, (0..cells.axes()).map(|axis| cells.extent(axis)), further)
+        });
+        let arrays = arrays.collect::<PyResult<Vec<_>>>()?;
+        let field = self.as_field(&arrays, dtype, further)?;
+        Ok((arrays, field))
+    }
+
+    fn field_of<'py>(
+        &self,
+        py: Python<'py>,
+        (dtype, further): (&Bound<'py, PyAny>, &[usize]),
+        device: &Device,
+    ) -> PyResult<Arrays<'py>> {
+        let arrays = Array::of_pattern(py, self.pattern()?, device, dtype, further)?;
+        let arrays: Vec<Bound<'py, PyAny>> = arrays.into_iter().map(|array| array.into_bound(py)).collect();
+        let field = self.as_field(&arrays, dtype, further)?;
+        Ok((arrays, field))
+    }
+
+    /// The arrays of this rank as `empty` returns them.
+    fn as_field<'py>(
+        &self,
+        arrays: &[Bound<'py, PyAny>],
+        dtype: &Bound<'py, PyAny>,
+        further: &[usize],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match arrays {
+            // For a rank without domains: plans learn the type from it.
+            [] => zeros_of(dtype, std::iter::repeat_n(0, self.axes()?), further),
+            [array] => Ok(array.clone()),
+            _ => Ok(PyList::new(dtype.py(), arrays)?.into_any()),
         }
     }
 
-    /// An array of NumPy for a rank without domains: plans learn the type from it.
-    fn without_cells(&self, dtype: &Bound<'_, PyAny>, levels: Option<usize>) -> PyResult<Py<PyAny>> {
-        let own = self.pattern()?.grid().map_or(1, |grid| grid.axes());
-        let shape: Vec<usize> = std::iter::repeat_n(0, own).chain(levels).collect();
-        Ok(dtype.py().import("numpy")?.call_method1("zeros", (shape, dtype))?.unbind())
+    /// The number of axes of the pattern.
+    fn axes(&self) -> PyResult<usize> {
+        Ok(self.pattern()?.grid().map_or(1, |grid| grid.axes()))
     }
 
     /// The arrays of a field, one for each domain. `name` names the field in errors.
@@ -121,4 +165,14 @@ impl Domains {
         }
         Ok(blocks)
     }
+}
+
+/// An array of NumPy with these extents.
+fn zeros_of<'py>(
+    dtype: &Bound<'py, PyAny>,
+    cells: impl Iterator<Item = usize>,
+    further: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let shape: Vec<usize> = cells.chain(further.iter().copied()).collect();
+    dtype.py().import("numpy")?.call_method1("zeros", (shape, dtype))
 }

@@ -11,8 +11,6 @@ use crate::process;
 
 /// A point in a stream. An event that was never recorded counts as reached. On the CPU its handle is 0.
 ///
-/// As a context manager it is recorded on entry, and waited for on exit.
-///
 /// Parameters
 /// ----------
 /// device : str, Device or dpctl.SyclQueue
@@ -90,22 +88,6 @@ impl Event {
             )));
         }
         Ok(self.device.any.elapsed(&since.event, &self.event).or_raise()?.as_secs_f64())
-    }
-
-    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().record(slf.py(), None)?;
-        Ok(slf)
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _kind: &Bound<'_, PyAny>,
-        _error: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<bool> {
-        self.wait(py, None)?;
-        Ok(false)
     }
 
     fn __repr__(&self) -> String {

@@ -11,6 +11,7 @@ use crate::comm::Communicator;
 use crate::domains::Domains;
 use crate::error::OrRaise;
 use crate::plan::Plan;
+use crate::whole;
 
 /// A structured grid that is distributed over the ranks. Collective.
 ///
@@ -322,6 +323,63 @@ impl Grid {
         path: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         Plan::new(&self.domains, fields, (axes, vector), (fixed, in_flight, path))
+    }
+
+    /// The owned cells of a field of all ranks as one array on one rank, for pictures and output. Collective. The field is in
+    /// memory of the host; its halo is not read.
+    ///
+    /// Parameters
+    /// ----------
+    /// field : array, or sequence of arrays
+    ///     The array of this rank, of shape ``grid.shape`` and further axes, which are the same on all ranks; on a rank with
+    ///     several domains one for each, on one without domains anything.
+    /// root : int
+    ///     The rank that gets the array. It needs memory for the array twice.
+    ///
+    /// Returns
+    /// -------
+    /// numpy.ndarray or None
+    ///     Of shape ``grid.global_shape`` and the further axes; ``None`` on other ranks.
+    ///
+    /// Raises
+    /// ------
+    /// RefusedError
+    ///     On all ranks, if an array of some rank does not fit; that rank gets its own exception.
+    #[pyo3(signature = (field, *, root=None), text_signature = "($self, field, *, root=0)")]
+    fn gather<'py>(
+        &self,
+        field: &Bound<'py, PyAny>,
+        root: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        whole::gather(&self.domains, &self.shape, field, root)
+    }
+
+    /// A new field with the cells of an array of one rank, for initial data; halos are zeros. Collective.
+    ///
+    /// Parameters
+    /// ----------
+    /// whole : array or None
+    ///     On rank `root` an array in memory of the host, of shape ``grid.global_shape`` and further axes; on other ranks it
+    ///     is ignored.
+    /// root : int
+    ///     The rank that has the array. It needs memory for it twice.
+    ///
+    /// Returns
+    /// -------
+    /// numpy.ndarray or list of numpy.ndarray
+    ///     As of `empty`.
+    ///
+    /// Raises
+    /// ------
+    /// RefusedError
+    ///     On all ranks, if the array does not fit; rank `root` gets its own exception.
+    #[pyo3(signature = (whole, *, root=None), text_signature = "($self, whole, *, root=0)")]
+    fn scatter<'py>(
+        &self,
+        whole: &Bound<'py, PyAny>,
+        root: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        whole::scatter(&self.domains, &self.shape, whole, root)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::arguments::{counts, entries, is_iterable, number, shown};
 use crate::arrays::describe::describe;
+use crate::arrays::described::Keep;
 use crate::arrays::expected::named;
 use crate::device::Device;
 use crate::error::OrRaise;
@@ -22,13 +23,17 @@ use crate::retired::{Kept, Retired};
 
 /// A kernel of the program: a source for devices that compile it, and a function of Python for the CPU.
 ///
+/// ``kernel(size, *arguments, stream=None)`` runs it for all indices below `size`: on devices in a stream, without waiting
+/// for it; on the CPU before the call returns. `bind` takes the size and the arguments once, for many launches.
+///
 /// Parameters
 /// ----------
 /// name : str
 ///     The name of the kernel function in `source`.
 /// source : str or None
-///     C in the portable dialect of Haloport, which CUDA and OpenCL compile: ``KERNEL void f(GLOBAL f64 *u, long n)`` with
-///     ``GLOBAL_INDEX(0)``. ``None`` for a kernel for the CPU alone.
+///     C in the portable dialect of Haloport, which CUDA and OpenCL compile: ``KERNEL void f(GLOBAL f64 *u, i64 n)`` with
+///     ``GLOBAL_INDEX(0)``. A GPU may run more threads than there are indices: compare the index with `n`. ``None`` for a
+///     kernel for the CPU alone.
 /// parameters : sequence of str
 ///     The types of the parameters: ``"pointer"``, ``"i32"``, ``"i64"``, ``"f32"`` or ``"f64"``.
 /// host : callable, optional
@@ -40,6 +45,16 @@ use crate::retired::{Kept, Retired};
 /// ------
 /// ExchangeError
 ///     If the source does not compile, with the messages of the compiler.
+///
+/// Parameters of a call
+/// --------------------
+/// size : int or sequence of int
+///     The number of indices along up to 3 axes; axis 0 is the fastest.
+/// *arguments : arrays and numbers
+///     In the order of the parameters. Arrays are in memory of the device, and are kept alive until the work is done.
+/// stream : stream-like, optional
+///     The stream that the kernel runs in, named as for a `Plan`; by default the `Stream` of a ``with`` block around the
+///     call, otherwise that of the package of the first array. On the CPU it has no effect.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Kernel {
     name: String,
@@ -110,16 +125,7 @@ impl Kernel {
         self.device.clone()
     }
 
-    /// Runs the kernel for all indices below `size`, on devices in a stream, without waiting for it.
-    ///
-    /// Parameters
-    /// ----------
-    /// size : int or sequence of int
-    ///     The number of indices along up to 3 axes; axis 0 is the fastest.
-    /// *arguments : arrays and numbers
-    ///     In the order of the parameters. Arrays are in memory of the device, and are kept alive until the work is done.
-    /// stream : stream-like, optional
-    ///     As for a plan.
+    // Python shows no text of a slot: that of the type describes calls.
     #[pyo3(signature = (size, *arguments, stream=None))]
     fn __call__(
         &self,
@@ -129,50 +135,60 @@ impl Kernel {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         process::check()?;
-        let size: Vec<usize> = match is_iterable(size)? {
-            true => counts(size, "size")?,
-            false => vec![number(size, "size", "a whole number from 0 on, or up to 3")?],
-        };
-        if size.is_empty() || size.len() > 3 {
-            return Err(PyValueError::new_err(format!("size: expected 1 to 3 axes, found {}", size.len())));
-        }
-        if arguments.len() != self.parameters.len() {
-            return Err(PyValueError::new_err(format!(
-                "expected {} arguments, found {}",
-                self.parameters.len(),
-                arguments.len()
-            )));
-        }
-        let mut global = [1; 3];
-        global[..size.len()].copy_from_slice(&size);
+        let size = size_of(size)?;
         // Asked before addresses are taken, as streams may be objects of the caller.
         let named = Order::of(py, stream, std::slice::from_ref(&self.device))?;
-        let mut bound = Vec::with_capacity(arguments.len());
-        let mut keep = SmallVec::new();
-        let mut order = None;
-        for (index, (argument, parameter)) in arguments.iter().zip(&self.parameters).enumerate() {
-            bound.push(self.argument(index, &argument, *parameter, (&mut keep, &mut order))?);
-        }
+        let Given { values, keep, order, .. } = self.given(arguments)?;
         let kernel = match &self.compiled {
-            Compiled::Host(host) => {
-                let all = [PyTuple::new(py, &size)?.into_any()].into_iter().chain(arguments.iter());
-                host.bind(py).call1(PyTuple::new(py, all.collect::<Vec<_>>())?)?;
-                return Ok(());
-            }
+            Compiled::Host(host) => return call_host(host, &host_arguments(&size, arguments)?),
             Compiled::Device(kernel) => kernel,
         };
         let order = named.or(order);
-        let config = LaunchConfig { global, group: None };
         let kept = Kept::new(arguments, keep);
         py.detach(|| {
-            launch(&self.device.any, kernel, config, &bound, &order)?;
-            let retired = Retired::new(std::slice::from_ref(&self.device), &order, kept)?;
-            let mut list = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-            list.retain(|retired| !retired.is_done());
-            list.extend(retired);
-            Ok::<(), DeviceError>(())
+            let launch = self.device.any.bind(kernel, config_of(&size), &values)?;
+            launch_in(&self.device, &launch, &order)?;
+            retire(&self.retired, &self.device, &order, kept)
         })
         .or_raise()
+    }
+
+    /// Takes the size and the arguments of a call once: they are checked and bound, and launched as often as need be.
+    ///
+    /// Parameters
+    /// ----------
+    /// size, *arguments
+    ///     As for a call of the kernel. Arrays are kept alive, and stay where they are.
+    ///
+    /// Returns
+    /// -------
+    /// BoundKernel
+    ///     ``bound(stream=None)`` is one launch.
+    #[pyo3(signature = (size, *arguments))]
+    fn bind(
+        slf: &Bound<'_, Self>,
+        size: &Bound<'_, PyAny>,
+        arguments: &Bound<'_, PyTuple>,
+    ) -> PyResult<BoundKernel> {
+        process::check()?;
+        let (py, this) = (slf.py(), slf.get());
+        let size = size_of(size)?;
+        let Given { values, keep, ordering, .. } = this.given(arguments)?;
+        let launch = match &this.compiled {
+            Compiled::Host(_) => None,
+            Compiled::Device(kernel) => {
+                let bind = || this.device.any.bind(kernel, config_of(&size), &values);
+                Some(Mutex::new(py.detach(bind).or_raise()?))
+            }
+        };
+        Ok(BoundKernel {
+            retired: Mutex::default(),
+            launch,
+            ordering,
+            arguments: host_arguments(&size, arguments)?.unbind(),
+            _keep: keep,
+            kernel: slf.clone().unbind(),
+        })
     }
 
     fn __repr__(&self) -> String {
@@ -180,14 +196,105 @@ impl Kernel {
     }
 }
 
+/// A kernel with its size and its arguments, which it keeps alive: what `Kernel.bind` returns.
+///
+/// ``bound(*, stream=None)`` launches it: on devices in a stream, without waiting for it; on the CPU it calls the function of
+/// Python. Numbers among the arguments stay as they were; elements of arrays are read by each launch.
+///
+/// Parameters of a call
+/// --------------------
+/// stream : stream-like, optional
+///     As for a `Kernel`.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct BoundKernel {
+    /// Dropped before the arrays.
+    retired: Mutex<Vec<Retired>>,
+    /// `None` on the CPU.
+    launch: Option<Mutex<any::Launch>>,
+    /// The first array in memory of the device, if that is not the CPU: its package names the order of work.
+    ordering: Option<Py<PyAny>>,
+    /// The size and the arguments.
+    arguments: Py<PyTuple>,
+    _keep: SmallVec<[Keep; 2]>,
+    kernel: Py<Kernel>,
+}
+
+#[pymethods]
+impl BoundKernel {
+    /// The kernel.
+    #[getter]
+    fn kernel(&self, py: Python<'_>) -> Py<Kernel> {
+        self.kernel.clone_ref(py)
+    }
+
+    // Python shows no text of a slot: that of the type describes calls.
+    #[pyo3(signature = (*, stream=None))]
+    fn __call__(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        process::check()?;
+        let kernel = self.kernel.get();
+        let device = &kernel.device;
+        let named = Order::of(py, stream, std::slice::from_ref(device))?;
+        let own = match &self.ordering {
+            Some(array) => Some(Order::of_place(&describe(array.bind(py), false)?.place, device)?),
+            None => None,
+        };
+        let arguments = self.arguments.bind(py);
+        let launch = match (&kernel.compiled, &self.launch) {
+            (_, Some(launch)) => launch,
+            (Compiled::Host(host), None) => return call_host(host, arguments),
+            (Compiled::Device(_), None) => return Ok(()),
+        };
+        let order = named.or(own);
+        let kept = Kept::new(arguments, SmallVec::new());
+        py.detach(|| {
+            launch_in(device, &launch.lock().unwrap_or_else(PoisonError::into_inner), &order)?;
+            retire(&self.retired, device, &order, kept)
+        })
+        .or_raise()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let kernel = self.kernel.get();
+        let size = self.arguments.bind(py).get_item(0)?;
+        Ok(format!("<haloport.BoundKernel: {} of {size} on {}>", kernel.name, kernel.device.name()))
+    }
+}
+
+/// The arguments of a call, checked.
+struct Given {
+    values: Vec<KernelArgument>,
+    keep: SmallVec<[Keep; 2]>,
+    /// The first array in memory of the device, if that is not the CPU.
+    ordering: Option<Py<PyAny>>,
+    /// The order that its package names.
+    order: Option<Order>,
+}
+
 impl Kernel {
-    /// An argument for the kernel; what keeps it alive, and the order of its package, are added to `beside`.
+    fn given(&self, arguments: &Bound<'_, PyTuple>) -> PyResult<Given> {
+        if arguments.len() != self.parameters.len() {
+            return Err(PyValueError::new_err(format!(
+                "expected {} arguments, found {}",
+                self.parameters.len(),
+                arguments.len()
+            )));
+        }
+        let values = Vec::with_capacity(arguments.len());
+        let mut given = Given { values, keep: SmallVec::new(), ordering: None, order: None };
+        for (index, (argument, parameter)) in arguments.iter().zip(&self.parameters).enumerate() {
+            let value = self.argument(index, &argument, *parameter, &mut given)?;
+            given.values.push(value);
+        }
+        Ok(given)
+    }
+
+    /// An argument for the kernel; what keeps it alive, and the order of its package, are added to `given`.
     fn argument(
         &self,
         index: usize,
         argument: &Bound<'_, PyAny>,
         parameter: ParameterType,
-        beside: (&mut SmallVec<[crate::arrays::described::Keep; 2]>, &mut Option<Order>),
+        given: &mut Given,
     ) -> PyResult<KernelArgument> {
         let name = format!("argument {index}");
         Ok(match parameter {
@@ -201,32 +308,66 @@ impl Kernel {
                     Ok(described)
                 });
                 let described = described.map_err(|error| named(argument.py(), error, &name))?;
-                if beside.1.is_none() && !self.device.is_cpu() {
-                    *beside.1 = Some(Order::of_place(&described.place, &self.device)?);
+                if given.order.is_none() && !self.device.is_cpu() {
+                    given.order = Some(Order::of_place(&described.place, &self.device)?);
+                    given.ordering = Some(argument.clone().unbind());
                 }
-                beside.0.extend(described.keep);
+                given.keep.extend(described.keep);
                 KernelArgument::Pointer(described.array.first())
             }
         })
     }
 }
 
-fn launch(
-    device: &AnyDevice,
-    kernel: &any::Kernel,
-    config: LaunchConfig,
-    arguments: &[KernelArgument],
-    order: &Order,
-) -> Result<(), DeviceError> {
+/// The argument `size` of a call: 1 to 3 extents.
+fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let size: Vec<usize> = match is_iterable(size)? {
+        true => counts(size, "size")?,
+        false => vec![number(size, "size", "a whole number from 0 on, or up to 3")?],
+    };
+    if size.is_empty() || size.len() > 3 {
+        return Err(PyValueError::new_err(format!("size: expected 1 to 3 axes, found {}", size.len())));
+    }
+    Ok(size)
+}
+
+fn config_of(size: &[usize]) -> LaunchConfig {
+    let mut global = [1; 3];
+    global[..size.len()].copy_from_slice(size);
+    LaunchConfig { global, group: None }
+}
+
+/// The arguments of the function for the CPU: the size, a tuple, and those of the call.
+fn host_arguments<'py>(size: &[usize], arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    let py = arguments.py();
+    let all = [PyTuple::new(py, size)?.into_any()].into_iter().chain(arguments.iter());
+    PyTuple::new(py, all.collect::<Vec<_>>())
+}
+
+/// Calls the function for the CPU with the size and the arguments.
+fn call_host(host: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+    host.bind(arguments.py()).call1(arguments).map(drop)
+}
+
+fn launch_in(device: &Device, launch: &any::Launch, order: &Order) -> Result<(), DeviceError> {
+    let device = &device.any;
     let stream = order.stream(device);
-    let bound = device.bind(kernel, config, arguments)?;
     // SAFETY: the arrays are memory of the device and live until the work is done; what the kernel does with them is the
     // program's affair, as its source is.
-    unsafe { device.launch(&bound, &stream)? };
+    unsafe { device.launch(launch, &stream)? };
     match order {
         Order::Block => device.synchronize(&stream),
         _ => Ok(()),
     }
+}
+
+/// Keeps the arrays of a launch until its work is done.
+fn retire(list: &Mutex<Vec<Retired>>, device: &Device, order: &Order, kept: Kept) -> Result<(), DeviceError> {
+    let retired = Retired::new(std::slice::from_ref(device), order, kept)?;
+    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    list.retain(|retired| !retired.is_done());
+    list.extend(retired);
+    Ok(())
 }
 
 fn parameter(name: &str) -> PyResult<ParameterType> {

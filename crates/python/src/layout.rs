@@ -5,7 +5,7 @@ use haloport::field::{ArrayShape, AxisRole};
 use haloport::interop::MAX_ARRAY_AXES;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::arguments::{counts, entries, number, numbers};
 use crate::arrays::described::Described;
@@ -32,6 +32,8 @@ use crate::device::Device;
 ///     the halo; the extents must then fit exactly.
 /// device : str or Device, optional
 ///     The device of the memory; by default the CPU. Such as ``"sycl:gpu:0"``.
+///
+/// Layouts are values: they can be compared, copied, hashed and pickled.
 #[pyclass(frozen, module = "haloport")]
 #[derive(Clone)]
 pub(crate) struct Layout {
@@ -39,6 +41,9 @@ pub(crate) struct Layout {
     dtype: std::sync::Arc<Py<PyAny>>,
     device: Option<Device>,
 }
+
+/// The arguments of a call: those without names, and those with names.
+type Arguments<'py> = ((Bound<'py, PyTuple>, Py<PyAny>), Bound<'py, PyDict>);
 
 /// The layout of an array, checked but for the pattern that it must fit.
 #[derive(Debug, Clone)]
@@ -77,7 +82,7 @@ impl Layout {
         };
         let shape = ArrayShape { extents: shape, strides, roles: axes_of(axes)?, origin };
         let spec = Spec { shape, element };
-        let device = device.map(Device::of).transpose()?;
+        let device = device.map(Device::of).transpose()?.filter(|device| !device.is_cpu());
         Ok(Layout { spec, dtype: std::sync::Arc::new(dtype.unbind()), device })
     }
 
@@ -117,6 +122,43 @@ impl Layout {
     #[getter]
     fn device(&self) -> Option<String> {
         self.device.as_ref().map(Device::name)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Layout>() else { return Ok(false) };
+        let (py, theirs) = (other.py(), other.get());
+        let (mine, other) = (&self.spec.shape, &theirs.spec.shape);
+        let device = |layout: &Layout| layout.device.as_ref().map(Device::id);
+        Ok(mine.extents == other.extents
+            && mine.strides == other.strides
+            && mine.roles == other.roles
+            && mine.origin == other.origin
+            && self.spec.element == theirs.spec.element
+            && device(self) == device(theirs)
+            && self.dtype.bind(py).eq(&*theirs.dtype)?)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        (self.shape(py)?, &*self.dtype, self.strides(py)?).into_pyobject(py)?.hash()
+    }
+
+    /// A copy is the layout itself, which does not change.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: &Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
+    }
+
+    /// The arguments that make it again, for ``pickle``.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<Arguments<'py>> {
+        let named = PyDict::new(py);
+        named.set_item("axes", self.axes(py)?)?;
+        named.set_item("strides", self.strides(py)?)?;
+        named.set_item("origin", self.origin(py)?)?;
+        named.set_item("device", self.device.clone())?;
+        Ok(((self.shape(py)?, self.dtype(py)), named))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -6,6 +6,7 @@
 //! - `plan`, `prepared`, `pending`, `exchanges`, `retired`: exchanges of arrays that are passed at each call, or fixed;
 //! - `messages`: sparse exchanges and exchanges along a line;
 //! - `steps`: `await`, of exchanges and of messages;
+//! - `whole`: the owned cells of all ranks as one array on one rank;
 //! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
 //! - `kernel`, `event`, `order`, `stream`, `device`: devices, and the order of work on them;
 //! - `arrays`: arrays of other packages, by any protocol;
@@ -41,6 +42,7 @@ mod process;
 mod retired;
 mod steps;
 mod stream;
+mod whole;
 
 use pyo3::prelude::*;
 
@@ -60,7 +62,7 @@ mod _haloport {
     #[pymodule_export]
     use crate::grid::Grid;
     #[pymodule_export]
-    use crate::kernel::Kernel;
+    use crate::kernel::{BoundKernel, Kernel};
     #[pymodule_export]
     use crate::layout::Layout;
     #[pymodule_export]

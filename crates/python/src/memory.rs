@@ -234,17 +234,17 @@ impl Array {
 }
 
 impl Array {
-    /// Arrays of zeros for the domains of `pattern`, of NumPy on the CPU.
+    /// Arrays of zeros for the domains of `pattern`, of NumPy on the CPU, with further axes of these extents.
     pub(crate) fn of_pattern(
         py: Python<'_>,
         pattern: &Pattern,
         device: &Device,
         dtype: &Bound<'_, PyAny>,
-        levels: Option<usize>,
+        further: &[usize],
     ) -> PyResult<Vec<Py<PyAny>>> {
         let dtype = dtype_of(dtype)?;
         let element = element_of(&dtype)?;
-        let field = py.detach(|| device.field(pattern, element, levels.as_slice()))?;
+        let field = py.detach(|| device.field(pattern, element, further))?;
         let field = Arc::new(Held::new(field));
         (0..pattern.domain_count())
             .map(|domain| {

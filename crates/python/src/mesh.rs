@@ -281,21 +281,25 @@ fn index_set(
 
 /// For each of `cells` cells whether it is owned.
 fn marks(owned: &Bound<'_, PyAny>, cells: usize) -> PyResult<Vec<bool>> {
-    let numpy = owned.py().import("numpy")?;
-    let is_int = owned.is_instance_of::<PyInt>() && !owned.is_instance_of::<PyBool>();
-    if is_int || owned.is_instance(&numpy.getattr("integer")?)? {
-        let count: i64 = owned.extract().unwrap_or(-1);
-        let count = usize::try_from(count).ok().filter(|count| *count <= cells);
+    let counted = |count: &Bound<'_, PyAny>| {
+        let count = count.extract().ok().filter(|count: &usize| *count <= cells);
         let count = count.ok_or_else(|| {
             PyValueError::new_err(format!(
                 "owned: expected a number of cells from 0 to {cells}, found {owned}"
             ))
         })?;
-        return Ok((0..cells).map(|cell| cell < count).collect());
+        Ok((0..cells).map(|cell| cell < count).collect())
+    };
+    if owned.is_instance_of::<PyInt>() && !owned.is_instance_of::<PyBool>() {
+        return counted(owned);
     }
-    let array = numpy.call_method1("asarray", (owned,))?;
+    let array = owned.py().import("numpy")?.call_method1("asarray", (owned,))?;
     let (kind, size): (String, usize) =
         (array.getattr("dtype")?.getattr("kind")?.extract()?, array.getattr("size")?.extract()?);
+    // A number of NumPy, or an array of one, such as the sum of a mask.
+    if matches!(kind.as_str(), "i" | "u") && array.getattr("ndim")?.eq(0)? {
+        return counted(&array.call_method0("item")?);
+    }
     if kind != "b" && size > 0 {
         return Err(PyTypeError::new_err(format!(
             "owned: expected booleans, one for each cell, or the number of owned cells, found {}",

@@ -15,17 +15,29 @@ use crate::error::{InFlightError, IntoException, OrRaise};
 use crate::process::{self, Held};
 use crate::steps::{Awaited, Steps};
 
-/// Messages of any size between any ranks, in rounds: receivers need not know in advance. Collective.
+/// Messages of any size between any ranks, in rounds: a destination need not know its sources in advance. Collective.
 ///
-/// All ranks go through the same number of rounds.
+/// ``exchange(messages)`` is one round: it sends messages, and returns those that have come. It blocks until the round is
+/// complete. All ranks go through the same number of rounds.
 ///
 /// Parameters
 /// ----------
-/// to, come_from : iterable of int, optional
+/// destinations, sources : iterable of int, optional
 ///     The ranks that this rank sends to and receives from, if they are fixed; then no rank waits for distant ones. If one
-///     rank fixes them, all do.
+///     rank fixes them, all do. `to` and `come_from` are earlier names of these arguments.
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
 ///     The ranks; see `Communicator`.
+///
+/// Parameters of a call
+/// --------------------
+/// messages : iterable of (int, bytes-like)
+///     The destination of each message, which may be this rank, and the bytes; or a mapping of destinations to messages.
+///     The bytes are in host memory: there is no `stream`.
+///
+/// Returns
+/// -------
+/// list of (int, bytes)
+///     The source of each message, ascending, and the bytes; messages of one source are in order.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct SparseExchange {
     comm: Communicator,
@@ -35,6 +47,9 @@ pub(crate) struct SparseExchange {
 /// Payloads that pass along a line of ranks, each of which owns consecutive items, such as rows of a sorted table.
 /// Collective.
 ///
+/// ``line(*, left=None, right=None)`` is one round, in which all ranks take part: it passes payloads to the two ranks beside
+/// this one, and returns those that come from them. It blocks until the round is complete.
+///
 /// Parameters
 /// ----------
 /// items : int or range
@@ -42,6 +57,17 @@ pub(crate) struct SparseExchange {
 ///     which continue those of the rank before.
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
 ///     The ranks; see `Communicator`.
+///
+/// Parameters of a call
+/// --------------------
+/// left, right : bytes-like, optional
+///     The payload for the rank before this one, and for the one after it. At the ends of the line it is dropped. The bytes
+///     are in host memory: there is no `stream`.
+///
+/// Returns
+/// -------
+/// left, right : bytes or None
+///     The payload from the rank before this one, and from the one after it.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct LineExchange {
     comm: Communicator,
@@ -65,28 +91,33 @@ enum Exchange {
 #[pymethods]
 impl SparseExchange {
     #[new]
-    #[pyo3(signature = (*, to=None, come_from=None, comm=None))]
+    #[pyo3(signature = (*, destinations=None, sources=None, comm=None, to=None, come_from=None))]
     fn py_new(
         py: Python<'_>,
+        destinations: Option<&Bound<'_, PyAny>>,
+        sources: Option<&Bound<'_, PyAny>>,
+        comm: Option<&Bound<'_, PyAny>>,
         to: Option<&Bound<'_, PyAny>>,
         come_from: Option<&Bound<'_, PyAny>>,
-        comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<SparseExchange> {
         let comm = Communicator::of(comm, py)?;
-        let checked = match (to, come_from) {
+        let named = one_name(("destinations", destinations), ("to", to))
+            .and_then(|to| Ok((to, one_name(("sources", sources), ("come_from", come_from))?)));
+        let checked = named.and_then(|named| match named {
             (None, None) => Ok(None),
-            (Some(to), Some(come_from)) => {
-                ranks(to, "to").and_then(|to| Ok(Some((ranks(come_from, "come_from")?, to))))
+            (Some((to, destinations)), Some((from, sources))) => {
+                let destinations = ranks(destinations, to)?;
+                Ok(Some((ranks(sources, from)?, destinations)))
             }
-            _ => {
-                Err(PyValueError::new_err("expected both `to` and `come_from`, found one; fix both or none"))
-            }
-        };
+            _ => Err(PyValueError::new_err(
+                "expected both `destinations` and `sources`, found one; fix both or none",
+            )),
+        });
         let neighbours = comm.agree(py, checked)?;
         let core = comm.get()?;
         let made = py.detach(|| match &neighbours {
             None => CoreSparse::new(core),
-            Some((senders, receivers)) => CoreSparse::between(core, senders, receivers),
+            Some((sources, destinations)) => CoreSparse::between(core, sources, destinations),
         });
         let rounds = Mutex::new(Held::new(made.or_raise()?));
         Ok(SparseExchange { comm, rounds })
@@ -98,17 +129,7 @@ impl SparseExchange {
         self.comm.clone()
     }
 
-    /// Sends messages, and returns those that have come. Blocks until the round is complete.
-    ///
-    /// Parameters
-    /// ----------
-    /// messages : iterable of (int, bytes-like)
-    ///     The receiver of each message, which may be this rank, and the bytes; or a mapping of ranks to messages.
-    ///
-    /// Returns
-    /// -------
-    /// list of (int, bytes)
-    ///     The sender of each message, ascending, and the bytes; messages of one rank are in order.
+    // Python shows no text of a slot: that of the type describes calls.
     fn __call__<'py>(&self, py: Python<'py>, messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, messages)?;
         self.end(py)
@@ -145,9 +166,9 @@ impl SparseExchange {
 
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let came = with_rounds(&self.rounds, py, CoreSparse::end)?;
-        let list = came.into_iter().map(|(sender, message)| {
+        let list = came.into_iter().map(|(source, message)| {
             let message = PyBytes::new(py, &message).into_any();
-            PyTuple::new(py, [sender.into_pyobject(py)?.into_any(), message])
+            PyTuple::new(py, [source.into_pyobject(py)?.into_any(), message])
         });
         Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
     }
@@ -201,18 +222,7 @@ impl LineExchange {
         self.line.right()
     }
 
-    /// Passes payloads to the two ranks beside this one, and returns the payloads of these ranks: one round, in which
-    /// all ranks take part.
-    ///
-    /// Parameters
-    /// ----------
-    /// left, right : bytes-like, optional
-    ///     The payload for the rank before this one, and for the one after it. At the ends of the line it is dropped.
-    ///
-    /// Returns
-    /// -------
-    /// left, right : bytes or None
-    ///     The payload from the rank before this one, and from the one after it.
+    // As above: the text of the type describes calls.
     #[pyo3(signature = (*, left=None, right=None))]
     fn __call__<'py>(
         &self,
@@ -361,6 +371,21 @@ fn with_rounds<E: Send, T: Send>(
         None => {
             Err(InFlightError::new_err("the exchange is in use by another thread; make one for each thread"))
         }
+    }
+}
+
+/// The argument that was given under one of its names, and that name.
+fn one_name<'a, 'py>(
+    (name, value): (&'static str, Option<&'a Bound<'py, PyAny>>),
+    (earlier, other): (&'static str, Option<&'a Bound<'py, PyAny>>),
+) -> PyResult<Option<(&'static str, &'a Bound<'py, PyAny>)>> {
+    match (value, other) {
+        (Some(_), Some(_)) => Err(PyValueError::new_err(format!(
+            "expected `{name}` or its earlier name `{earlier}`, found both; leave `{earlier}` out"
+        ))),
+        (Some(value), None) => Ok(Some((name, value))),
+        (None, Some(value)) => Ok(Some((earlier, value))),
+        (None, None) => Ok(None),
     }
 }
 

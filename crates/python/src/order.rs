@@ -213,6 +213,13 @@ fn stream_object(stream: &Bound<'_, PyAny>) -> PyResult<StreamObject> {
         }
     }
     if let Some(held) = stream.getattr_opt("handle")? {
+        // Events of Haloport and Numba have handles, too.
+        if stream.hasattr("elapsed")? || stream.hasattr("elapsed_time")? {
+            return Err(PyTypeError::new_err(format!(
+                "stream: expected a stream, found the event {}; let a stream wait for it: event.wait(stream)",
+                type_name(stream)
+            )));
+        }
         let value = held.getattr_opt("value")?.unwrap_or(held);
         return Ok(StreamObject::Ptr(if value.is_none() { 0 } else { handle(value)? }));
     }

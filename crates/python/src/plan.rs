@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use haloport::comm::Reach;
 use haloport::exchange::{Description, FieldLayout};
-use haloport::{BindOptions, DataPath};
+use haloport::{BindOptions, DataPath, Reduction};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,6 +20,7 @@ use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
 use crate::arrays::torch::{is_tensor, mark_changed};
 use crate::claims::Addresses;
+use crate::comm::Agreed;
 use crate::device::Device;
 use crate::domains::Domains;
 use crate::error::OrRaise;
@@ -31,9 +32,33 @@ use crate::pending::Pending;
 use crate::prepared::{PlanOptions, Prepared, PreparedField, changed};
 use crate::process;
 
-/// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns. Calling it is local:
-/// each rank may pass other arrays of these layouts each time. All ranks call the plans of a communicator in the same
-/// order.
+/// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns.
+///
+/// ``plan(*fields, stream=None)`` fills the halos of these arrays. It blocks until the halos are in place; on asynchronous
+/// devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of these
+/// layouts each time. All ranks call the plans of a communicator in the same order.
+///
+/// Parameters of a call
+/// --------------------
+/// *fields : arrays
+///     As many as the plan was made for, of these layouts, in the same order; of a fixed plan none, or the same ones.
+///     On a rank with several domains each is a sequence of arrays.
+/// stream : stream-like, optional
+///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
+///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`; by default the `Stream` of a ``with`` block around
+///     the call, otherwise that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
+///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
+///
+/// Exceptions of a call
+/// --------------------
+/// TypeError, BufferError
+///     For objects that are no arrays, and arrays that cannot be written where they are.
+/// ValueError
+///     For arrays of other layouts, or that overlap.
+/// InFlightError
+///     If an array is in flight, or the plan is.
+/// TimeLimitError, ExchangeError
+///     If other ranks fail.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Plan {
     fields: Vec<Field>,
@@ -108,30 +133,7 @@ impl Plan {
         py.import("json")?.call_method1("loads", (text,))
     }
 
-    /// Fills the halos of these arrays. Blocks until the halos are in place; on asynchronous devices, until the end
-    /// of the exchange is in the stream.
-    ///
-    /// Parameters
-    /// ----------
-    /// *fields : arrays
-    ///     As many as the plan was made for, of these layouts, in the same order; of a fixed plan none, or the same ones.
-    ///     On a rank with several domains each is a sequence of arrays.
-    /// stream : stream-like, optional
-    ///     The stream with which the exchange is ordered: of CuPy, PyTorch, Numba, cuda.core, a ``SyclQueue``, a
-    ///     `Stream`, the handle of a CUDA stream, `DEFAULT` or `BLOCK`; by default the `Stream` of a ``with`` block around
-    ///     the call, otherwise that of the arrays' package, as for `DEFAULT`. Arrays in host memory take any.
-    ///     On a CPU of SYCL, calls wait for a queue first, and then until the halos are in place.
-    ///
-    /// Raises
-    /// ------
-    /// TypeError, BufferError
-    ///     For objects that are no arrays, and arrays that cannot be written where they are.
-    /// ValueError
-    ///     For arrays of other layouts, or that overlap.
-    /// InFlightError
-    ///     If an array is in flight, or the plan is.
-    /// TimeLimitError, ExchangeError
-    ///     If other ranks fail.
+    // Python shows no text of a slot: that of the type describes calls.
     #[pyo3(signature = (*fields, stream=None))]
     fn __call__(&self, fields: &Bound<'_, PyTuple>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         process::check()?;
@@ -261,7 +263,35 @@ impl Plan {
         };
         let prepared = options().and_then(|options| Prepared::of(domains, fields, options));
         // A rank with an invalid argument tells the others, which would wait for it.
-        Plan::make(py, domains, domains.comm.agree(py, prepared)?)
+        let prepared = match domains.comm.agree_unless(py, prepared, Prepared::is_untyped)? {
+            Agreed::Value(prepared) => prepared,
+            Agreed::Unless(prepared) => Plan::typed(py, domains, prepared)?,
+        };
+        Plan::make(py, domains, prepared)
+    }
+
+    /// Collective: gives fields of ranks without domains, if they are empty lists, the types of the fields of the lowest rank
+    /// that has domains.
+    fn typed(py: Python<'_>, domains: &Domains, prepared: PyResult<Prepared>) -> PyResult<Prepared> {
+        let comm = domains.comm.get()?;
+        let known = prepared.as_ref().ok().filter(|prepared| !prepared.is_untyped());
+        let first = if known.is_some() { comm.rank() as u64 } else { u64::MAX };
+        let types = known.map(Prepared::types).unwrap_or_default();
+        let types = py.detach(|| {
+            let first = comm.all_reduce(first, Reduction::Min).or_raise()?;
+            // Without such a rank there is an error below.
+            let root = usize::try_from(first).ok().filter(|root| *root < comm.size());
+            root.map(|root| comm.broadcast(root, &types).or_raise()).transpose()
+        });
+        let types = types?;
+        let typed = prepared.and_then(|prepared| match &types {
+            Some(types) => prepared.take_types(types),
+            None => Err(PyTypeError::new_err(
+                "field 0: expected an array on some rank, found none; on ranks without domains pass an array of `empty`, \
+                 which has a type",
+            )),
+        });
+        domains.comm.agree(py, typed)
     }
 
     /// Collective: makes the plan.

@@ -5,7 +5,7 @@ use haloport::field::{AxisRole, BlockLayout, FittedAxis};
 use haloport::{AnyDevice, AnyField, DataPath, ElementType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::arrays::describe::describe;
 use crate::arrays::described::Described;
@@ -54,7 +54,12 @@ pub(crate) struct PreparedField {
     pub(crate) blocks: Vec<BlockLayout>,
     /// The arrays of a fixed plan.
     memory: Vec<Memory>,
+    /// Whether the type is not known: of an empty list, on a rank without domains.
+    is_untyped: bool,
 }
+
+/// The element types of fields, and what their elements mean.
+pub(crate) type FieldTypes = Vec<(ElementType, String)>;
 
 /// An array that a fixed plan keeps.
 struct Memory {
@@ -112,6 +117,10 @@ impl Prepared {
             0 => vec![field.clone()],
             _ => domains.blocks(field, name)?,
         };
+        if domains.count() == 0 && is_empty_list(field)? {
+            self.fields.push(PreparedField::untyped(Device::cpu(&domains.comm)?, vector));
+            return Ok(());
+        }
         let mut made: Option<PreparedField> = None;
         for (domain, block) in blocks.iter().enumerate() {
             let (layout, device, memory) = self.block(domains, block, name)?;
@@ -124,6 +133,7 @@ impl Prepared {
                 layouts: Vec::new(),
                 blocks: Vec::new(),
                 memory: Vec::new(),
+                is_untyped: false,
             });
             if (field.element, field.device.id()) != (spec.element, device.id()) {
                 return Err(PyValueError::new_err(format!(
@@ -177,6 +187,31 @@ impl Prepared {
         }
         self.fields.extend(made);
         Ok(())
+    }
+
+    /// Whether the types of some fields are not known.
+    pub(crate) fn is_untyped(&self) -> bool {
+        self.fields.iter().any(|field| field.is_untyped)
+    }
+
+    /// The types of the fields.
+    pub(crate) fn types(&self) -> FieldTypes {
+        self.fields.iter().map(|field| (field.element, field.meaning.clone())).collect()
+    }
+
+    /// Gives the fields whose types are not known those of another rank's fields.
+    pub(crate) fn take_types(mut self, types: &FieldTypes) -> PyResult<Prepared> {
+        let count = self.fields.len();
+        for (index, field) in self.fields.iter_mut().enumerate().filter(|(_, field)| field.is_untyped) {
+            let Some((element, meaning)) = types.get(index) else {
+                return Err(PyValueError::new_err(format!(
+                    "expected the fields of the other ranks, {}, found {count}; pass as many on all ranks",
+                    types.len()
+                )));
+            };
+            (field.element, field.meaning, field.is_untyped) = (*element, meaning.clone(), false);
+        }
+        Ok(self)
     }
 
     /// Checks that the arrays of a fixed plan are where they were when their addresses were taken: code of Python that
@@ -245,6 +280,20 @@ impl Memory {
 }
 
 impl PreparedField {
+    /// A field of a rank without domains. The type is that of another rank's field.
+    fn untyped(device: Device, vector: Vec<usize>) -> PreparedField {
+        PreparedField {
+            device,
+            element: ElementType::U8,
+            meaning: String::new(),
+            vector,
+            layouts: Vec::new(),
+            blocks: Vec::new(),
+            memory: Vec::new(),
+            is_untyped: true,
+        }
+    }
+
     /// The field of a fixed plan: memory of Haloport itself, which neighbours can map, if the arrays show all of it.
     pub(crate) fn into_field(self, py: Python<'_>) -> PyResult<AnyField<AnyDevice>> {
         let PreparedField { device, element, vector, blocks, memory, .. } = self;
@@ -268,6 +317,12 @@ impl PreparedField {
         // two blocks overlap, as was checked.
         unsafe { device.field_at(element, &vector, at, host_accessible, Box::new(memory)) }
     }
+}
+
+/// Whether a field is a list or a tuple without arrays.
+fn is_empty_list(field: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let is_list = field.is_instance_of::<PyList>() || field.is_instance_of::<PyTuple>();
+    Ok(is_list && field.len()? == 0)
 }
 
 /// The exception for two fields of a call that have an element in common.

@@ -262,6 +262,8 @@ def arguments() -> Iterator[Case]:
 
     for kind in (hp.Plan, hp.Pending, hp.Array):
         yield Case(f"{kind.__name__}()", kind, TypeError, "cannot create")
+    for stream in (hp.Event(), SimpleNamespace(handle=SimpleNamespace(value=5), elapsed_time=None)):
+        yield Case(f"{type(stream)} for a stream", lambda s=stream: plan()(np.zeros(10), stream=s), TypeError, "the event")
     yield Case("an event for no stream", lambda: hp.Event().wait("5"), TypeError, "stream")
     yield Case("time between no events", lambda: hp.Event().elapsed(5), TypeError)
     yield Case("time since no record", lambda: hp.Event().elapsed(hp.Event()), ValueError, "never recorded")
@@ -458,6 +460,20 @@ def arrays_of_numpy() -> Iterator[Case]:
                 "start": lambda v: plan().start(v),
             }[method]
             yield Case(f"{method} of {value!r:.12}", lambda c=call, v=value: c(v), TypeError, "field 0: expected an array")
+    named = lambda name, module: type(name, (), {"__module__": module, "shape": (10,), "dtype": np.dtype("f8")})
+    both = (np.zeros(10), np.zeros(10))
+    for what, value, text in (
+        ("xarray", named("DataArray", "xarray.core.dataarray")(), "u.data"),
+        ("xarray's variables", named("Variable", "xarray.core.variable")(), "u.data"),
+        ("dask", named("Array", "dask.array.core")(), "u.compute()"),
+        ("a tuple of fields", both, "each array as an argument of its own"),
+        ("a list of fields", [*both], "each array as an argument of its own"),
+        ("a dict of fields", {"u": both[0]}, "each array as an argument of its own"),
+    ):
+        for how, call in (("plan", lambda v: plan(v)), ("call", lambda v: plan()(v)), ("start", lambda v: plan().start(v))):
+            yield Case(f"{how} of {what}", lambda c=call, v=value: c(v), TypeError, text)
+        two = grid(domains=[((0,), (4,)), ((4,), (8,))])
+        yield Case(f"{what} within a list", lambda t=two, v=value: t.plan([v, v]), TypeError, text)
     whole = np.zeros(20)
     yield Case("fields that overlap", lambda: plan(whole[:10], whole[5:15])(whole[:10], whole[5:15]), ValueError, "in common")
     yield Case("a field twice", lambda: plan(whole[:10], whole[:10], fixed=True), ValueError, "in common")
@@ -988,6 +1004,23 @@ def generated() -> list[Any]:
 @pytest.mark.parametrize("case", generated())
 def test_bad_input(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_numbers_of_numpy(name: str) -> None:
+    """Numbers from NumPy do what those of Python do."""
+    _, call = COUNTS[name]
+
+    def outcome(value: Any) -> Any:
+        try:
+            call(value)
+        except Exception as error:
+            return type(error)
+        return None
+
+    for number in (0, 1, 2):
+        for made in (np.int64(number), np.uint8(number)):
+            assert outcome(made) is outcome(number), repr(made)
 
 
 def test_note_names_the_array() -> None:

@@ -1,4 +1,4 @@
-"""The blocks of docs/python.md, of README.md and of the package's own README.md, run as they stand."""
+"""The blocks of Python in all documents, such as docs/python.md and docs/fields.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ if world is not None:
 
 ROOT = Path(__file__).parents[3]
 
-TUTORIAL = ROOT / "docs" / "python.md"
-PREAMBLE = "from concurrent.futures import ThreadPoolExecutor; import haloport as hp; import numpy as np"
-"""What its blocks stand behind."""
+FOLDERS = [folder for folder in ROOT.iterdir() if folder.is_dir() and folder.name != "target" and folder.name[0] != "."]
+DOCUMENTS = [
+    document
+    for document in sorted([*ROOT.glob("*.md"), *(found for folder in FOLDERS for found in folder.rglob("*.md"))])
+    if "```python" in document.read_text()
+]
+
+IMPORTS = "import haloport as hp; import numpy as np"
+PREAMBLES = {
+    "docs/python.md": f"from concurrent.futures import ThreadPoolExecutor; {IMPORTS}",
+    "docs/fields.md": f"{IMPORTS}; ny, nx = 6, 12; u = np.zeros((ny + 2, nx + 2))",
+}
+"""For documents whose blocks stand behind some lines, these lines."""
 
 TRIED = {
     "cupy": "import cupy; cupy.cuda.runtime.getDeviceCount()",
@@ -31,7 +41,7 @@ TRIED = {
 
 def sections() -> Iterator[tuple[str, str]]:
     """The headings, and the code below each: on the same lines as in the document, so that errors name these."""
-    for document in (ROOT / "README.md", ROOT / "crates" / "python" / "README.md", TUTORIAL):
+    for document in DOCUMENTS:
         code: dict[str, list[str]] = {}
         heading, inside = "", False
         lines = document.read_text().splitlines()
@@ -41,10 +51,10 @@ def sections() -> Iterator[tuple[str, str]]:
             if inside and line != "```":
                 code.setdefault(heading, [""] * len(lines))[number] = line
             inside = line != "```" if inside else line == "```python"
+        name = document.relative_to(ROOT).as_posix()
         for heading, block in code.items():
-            if document == TUTORIAL:
-                block[0] = PREAMBLE
-            yield f"{document.relative_to(ROOT)}: {heading}", "\n".join(block)
+            block[0] = PREAMBLES.get(name, "")
+            yield f"{name}: {heading}", "\n".join(block)
 
 
 SECTIONS = dict(sections())
@@ -65,15 +75,16 @@ def test_section(name: str, tmp_path: Path) -> None:
 
 
 def imported(code: str) -> list[str]:
-    """The packages that the code imports, and modules of Haloport."""
+    """The packages that the code imports, but for Haloport."""
     found = []
     for statement in ast.walk(ast.parse(code)):
         if isinstance(statement, ast.Import):
             found += [alias.name for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom) and statement.module is not None:
             found.append(statement.module)
-    return [name if name.startswith("haloport") else name.split(".")[0] for name in found if not name.startswith("ghex")]
+    return [name.split(".")[0] for name in found if not name.startswith(("ghex", "haloport"))]
 
 
 def test_sections_were_found() -> None:
-    assert len(SECTIONS) > 10
+    assert {"README.md", "crates/python/README.md", *PREAMBLES} <= {name.partition(":")[0] for name in SECTIONS}
+    assert len(SECTIONS) > 15

@@ -587,7 +587,7 @@ def test_fork(programs: Programs) -> None:
         plan = grid.plan(array); fixed = grid.plan(array, fixed=True); plan(array); fixed()
         other = np.zeros(10); pending = plan.start(other)
         mesh = hp.Mesh([0, 1], 2); comm = grid.comm; stream = hp.Stream(); event = hp.Event(); device = hp.Device("cpu")
-        kernel = hp.Kernel("k", None, ["pointer"], host=lambda size, array: None)
+        kernel = hp.Kernel("k", None, ["pointer"], host=lambda size, array: None); bound = kernel.bind(4, array)
         calls = [
             lambda: hp.Grid((8,)), lambda: hp.threads(2), hp.Communicator, lambda: hp.Mesh([0], 1),
             lambda: hp.Mesh.from_lists(1, {}, {}), lambda: hp.Mesh.of_domains([]), lambda: hp.Device("cpu"), hp.devices,
@@ -595,7 +595,8 @@ def test_fork(programs: Programs) -> None:
             lambda: plan.functional(array), fixed, pending.finish, pending.is_ready, lambda: grid.plan(array), grid.empty,
             mesh.empty, comm.barrier, lambda: comm.rank, lambda: comm.size, lambda: comm.name, lambda: plan.traffic,
             stream.synchronize, event.record, event.query, event.wait, device.synchronize,
-            lambda: kernel(4, array), lambda: grid.interior, lambda: mesh.ids, lambda: repr(grid), lambda: setattr(comm, "time_limit", 1),
+            lambda: kernel(4, array), lambda: kernel.bind(4, array), bound, lambda: grid.gather(array), lambda: grid.scatter(array),
+            lambda: grid.interior, lambda: mesh.ids, lambda: repr(grid), lambda: setattr(comm, "time_limit", 1),
         ]
         def child():
             for number, call in enumerate(calls):

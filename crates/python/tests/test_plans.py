@@ -7,7 +7,9 @@ import copy
 import dataclasses
 import itertools
 import pickle
+import pydoc
 import random
+import re
 import threading
 import time
 import weakref
@@ -56,8 +58,11 @@ def test_what_a_grid_and_a_mesh_show_and_take() -> None:
     grid = haloport.Grid((6, 4), halo=[1, (0, 2)], periodic=[True, False], comm=comm)
     assert repr(grid) == "<haloport.Grid (6, 4), halo ((1, 1), (0, 2)), periodic (True, False), rank 0 of 1>"
     mask = np.array([True, True, True])
-    mesh = haloport.Mesh([0, 1, 2], mask.sum(), comm=comm)
-    assert mesh.owned.tolist() == [True, True, True]
+    for owned in (mask.sum(), np.array(3), np.uint8(3), 3, mask, [True] * 3):
+        assert haloport.Mesh([0, 1, 2], owned, comm=comm).owned.tolist() == [True, True, True]
+    for wrong in (np.int64(-1), np.array(4), np.uint64(2**63)):
+        with pytest.raises(ValueError, match="owned: expected a number of cells from 0 to 3"):
+            haloport.Mesh([0, 1, 2], wrong, comm=comm)
 
 
 def test_orders_are_values() -> None:
@@ -73,6 +78,55 @@ def test_orders_are_values() -> None:
         stream: Any = haloport.DEFAULT
 
     assert Options().stream is haloport.DEFAULT
+
+
+def test_layouts_and_devices_are_values() -> None:
+    make = haloport.Layout
+    layouts = [
+        make((6, 3), "f8"),
+        make((6, 3), "f4"),
+        make((3, 6), "f8"),
+        make((6, 3), "f8", [0, "levels"]),
+        make((6, 3), "f8", ["levels", 0]),
+        make((6, 3), "f8", strides=(1, 6)),
+        make((6, 3), "f8", origin=(2,)),
+        make((6, 3), "M8[s]"),
+        make((6, 3), "M8[ns]"),
+        make((6, 3), [("a", "i4"), ("b", "f4")]),
+    ]
+    for one, other in itertools.product(layouts, layouts):
+        assert (one == other) == (one is other) and (one != other) == (one is not other)
+    for layout in layouts:
+        for same in (copy.copy(layout), copy.deepcopy(layout), *(pickle.loads(pickle.dumps(layout, n)) for n in range(2, 6))):
+            assert same == layout and hash(same) == hash(layout) and repr(same) == repr(layout)
+            assert (same.strides, same.origin, same.axes) == (layout.strides, layout.origin, layout.axes)
+    # By what they mean, not by how they were written.
+    same = make([6, np.int64(3)], np.float64, strides=(3, 1), device="cpu")
+    assert same == layouts[0] and hash(same) == hash(layouts[0]) and same.device is None
+    assert layouts[0] != "a layout" and layouts[0] is not None
+    grid = row(haloport.threads(1)[0])
+    assert grid.plan(np.zeros((6, 3))).layouts == grid.plan(make((6, 3), "f8")).layouts == layouts[:1]
+
+    device = haloport.Device("cpu:threads=3")
+    for copied in (copy.copy(device), copy.deepcopy(device), pickle.loads(pickle.dumps(device))):
+        assert copied == device and hash(copied) == hash(device) and copied.name == "cpu:0"
+    assert device.__getnewargs__() == ("cpu:threads=3",) and device != "cpu:0"
+
+
+CALLS = {
+    "Plan": "plan(*fields, stream=None)",
+    "Kernel": "kernel(size, *arguments, stream=None)",
+    "BoundKernel": "bound(*, stream=None)",
+    "SparseExchange": "exchange(messages)",
+    "LineExchange": "line(*, left=None, right=None)",
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_help_describes_calls(name: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(getattr(haloport, name)))
+    described = text[: text.index("Methods defined here")]
+    assert CALLS[name] in described and "Parameters of a call" in described and "stream" in described
 
 
 def test_periodic_as_cartesian_communicators_have_it() -> None:
@@ -321,6 +375,110 @@ def test_empty(ranks: Ranks) -> None:
     ranks()(check)
 
 
+# Whole arrays on one rank
+
+
+def random_boxes(draw: random.Random, shape: tuple[int, ...], count: int) -> list[Any]:
+    """Cuts a grid into up to `count` boxes."""
+    boxes = [((0,) * len(shape), shape)]
+    for _ in range(count - 1):
+        lower, upper = boxes.pop(draw.randrange(len(boxes)))
+        axis = draw.randrange(len(shape))
+        if upper[axis] - lower[axis] < 2:
+            boxes.append((lower, upper))
+            continue
+        at = draw.randrange(lower[axis] + 1, upper[axis])
+        boxes.append((lower, tuple(at if k == axis else end for k, end in enumerate(upper))))
+        boxes.append((tuple(at if k == axis else begin for k, begin in enumerate(lower)), upper))
+    return boxes
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_whole_arrays(ranks: Ranks, number: int) -> None:
+    def check(comm: Comm) -> None:
+        # The same on all ranks.
+        draw = random.Random(1000 * number + comm.size)
+        shape = tuple(draw.randint(1, 9) for _ in range(draw.randint(1, 4)))
+        mine: list[list[Any]] = [[] for _ in range(comm.size)]
+        for box in random_boxes(draw, shape, draw.randint(1, 2 * comm.size)):
+            draw.choice(mine).append(box)
+        further = draw.choice([(), (3,), (2, 3), (0,)])
+        dtype = np.dtype(draw.choice(["f8", "i2", "?", "c16", "M8[s]", "S3", [("a", "i4"), ("b", "f8")]]))
+        root = draw.randrange(comm.size)
+        grid = haloport.Grid(shape, halo=draw.randint(0, 2), domains=mine[comm.rank], comm=comm)
+        raw = np.random.default_rng(number).integers(0, 2, (*shape, *further, dtype.itemsize), np.uint8)
+        whole = np.ndarray((*shape, *further), dtype, raw)
+
+        u = grid.scatter(whole if comm.rank == root else None, root=root)
+        count = len(mine[comm.rank])
+        arrays = u if count > 1 else [u]
+        assert len(arrays) == max(count, 1)
+        for domain, array in enumerate(arrays):
+            assert isinstance(array, np.ndarray) and array.dtype == dtype and array.shape[len(shape) :] == further
+            if count == 0:
+                assert array.shape[: len(shape)] == (0,) * len(shape)
+                continue
+            lower, upper = mine[comm.rank][domain]
+            inner = tuple(slice(below, n - above) for n, (below, above) in zip(array.shape, grid.halo))
+            assert array[inner].tobytes() == whole[tuple(map(slice, lower, upper))].tobytes()
+            # What is in the halo is not read.
+            before = array[inner].copy()
+            if array.size and array.flags.c_contiguous:
+                array.view(np.uint8).fill(1)
+            array[inner] = before
+
+        # As other layouts, and as the list that the rank may have.
+        given: Any = [np.asfortranarray(array) for array in arrays[:count]]
+        found = grid.gather(given[0] if count == 1 else given, root=root)
+        assert (found is not None) == (comm.rank == root)
+        if found is not None:
+            assert found.shape == whole.shape and found.dtype == dtype and found.tobytes() == whole.tobytes()
+
+    ranks()(check)
+
+
+def test_whole_arrays_that_do_not_fit(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((4 * comm.size, 3), parts=(comm.size, 1), halo=1, comm=comm)
+        last = comm.rank == comm.size - 1
+        u, whole = grid.empty(levels=2), np.zeros((*grid.global_shape, 2))
+        masked = np.ma.masked_array(u)
+        xarray = type("DataArray", (), {"__module__": "xarray.core.dataarray"})()
+        wrong: list[tuple[Any, str]] = [
+            (u[1:], "field: expected a shape that begins with"),
+            (np.zeros((6, 5, 3)), "further axes of extents"),
+            (np.zeros((6, 5)), "further axes of extents"),
+            (u.astype("f4"), "dtype"),
+            (u.astype(object), "Python objects"),
+            (masked, "mask"),
+            (xarray, "u.data"),
+            ([u], "expected an array"),
+            (None, "expected an array"),
+        ]
+        for value, text in wrong:
+            if comm.size == 1 and text in ("further axes of extents", "dtype"):
+                continue
+            with pytest.raises((ValueError, TypeError, BufferError), match=text) as raised:
+                grid.gather(value if last else u, root=0)
+            assert last or isinstance(raised.value, haloport.RefusedError)
+        for value, text in [(whole[1:], "begins with"), (None, "found None"), (whole.astype(object), "Python objects")]:
+            with pytest.raises((ValueError, TypeError, BufferError), match=text) as raised:
+                grid.scatter(value, root=comm.size - 1)
+            assert last or isinstance(raised.value, haloport.RefusedError)
+        for call in (grid.gather, grid.scatter):
+            for root in (comm.size, -1):
+                with pytest.raises(ValueError, match="root"):
+                    call(u, root=root)
+            if comm.size > 1:
+                with pytest.raises(haloport.RefusedError):
+                    call(u if call == grid.gather else whole, root=int(last))
+        # All goes on.
+        found = grid.gather(u)
+        assert (found is not None) == (comm.rank == 0)
+
+    ranks()(check)
+
+
 # Meshes
 
 
@@ -416,6 +574,42 @@ def test_rank_without_domains(ranks: Ranks) -> None:
             if not last:
                 before, after = (comm.rank - 1) % others, (comm.rank + 1) % others
                 assert (u[0] == before).all() and (u[-1] == after).all() and v[1] == after % 2
+
+    ranks(3)(check)
+
+
+def test_empty_lists_of_a_rank_without_domains(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        last, others = comm.rank == comm.size - 1, comm.size - 1
+        mine = [] if last else [((4 * comm.rank,), (4 * comm.rank + 4,))]
+        grid = haloport.Grid((4 * others,), domains=mine, periodic=True, comm=comm)
+        for fixed, nothing in itertools.product((False, True), ([], ())):
+            u, v = (nothing, nothing) if last else (np.zeros((6, 3), "M8[s]"), np.zeros(6, "f4"))
+            plan = grid.plan(u, v, fixed=fixed)
+            if not last:
+                u[grid.owned] = np.datetime64(comm.rank, "s")
+                v[grid.owned] = comm.rank
+            plan(u, v)
+            plan.start(u, v).finish()
+            if last:
+                assert plan.layouts == [] and (fixed or plan.functional(u, v) == ((), ()))
+            else:
+                before, after = (comm.rank - 1) % others, (comm.rank + 1) % others
+                assert (u[0].astype(int) == before).all() and (u[-1].astype(int) == after).all()
+                assert (v[0], v[-1]) == (before, after)
+                fixed or plan.functional(u, v)
+        # All ranks get errors, and go on.
+        with pytest.raises((ValueError, TypeError), match="expected the fields of the other ranks, 1, found 2"):
+            grid.plan(*([[], []] if last else [np.zeros(6)]))
+        with pytest.raises((ValueError, BufferError), match="read-only"):
+            grid.plan([] if last else np.frombuffer(bytes(48)))
+        nowhere = haloport.Mesh.of_domains([], comm=comm)
+        with pytest.raises((TypeError, ValueError), match="found none; on ranks without domains"):
+            nowhere.plan([])
+        nowhere.plan(np.zeros(0))(np.zeros(0))
+        # A list is empty by mistake on a rank with domains.
+        with pytest.raises((TypeError, ValueError), match="field 0"):
+            grid.plan([])
 
     ranks(3)(check)
 
@@ -1180,6 +1374,76 @@ def test_numbers_that_numpy_does_not_know_have_one_name(ranks: Ranks) -> None:
     ranks()(check)
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "int4"])
+def test_numbers_that_numpy_does_not_know_are_records(ranks: Ranks, name: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="found no ml_dtypes")
+
+    def check(comm: Comm) -> None:
+        grid = row(comm)
+        u = grid.empty(getattr(ml_dtypes, name), 2)
+        for plan in (grid.plan(u), grid.plan(u, fixed=True), grid.plan(haloport.Layout(u.shape, u.dtype))):
+            fill(grid, u.view(np.int8))
+            plan(u)
+            assert_filled(grid, u.view(np.int8))
+        # The type is that of no other bytes.
+        for other in (ml_dtypes.float8_e4m3b11fnuz, "V1"):
+            with pytest.raises(BufferError, match=f"expected elements of dtype {name}, found"):
+                grid.plan(u)(np.zeros(u.shape, other))
+
+    ranks()(check)
+
+
+def test_numbers_without_a_name_here_are_refused_with_advice() -> None:
+    torch = pytest.importorskip("torch", reason="found no PyTorch")
+    grid = row(haloport.threads(1)[0])
+    tensor = torch.zeros(6).to(torch.float8_e4m3fn)
+    with pytest.raises(BufferError, match=r"found torch\.float8_e4m3fn; pass tensor\.view\(torch\.uint8\)"):
+        grid.plan(tensor)
+    shown = tensor.view(torch.uint8)
+    fill(grid, shown.numpy().view(np.int8))
+    grid.plan(shown)(tensor.view(torch.uint8))
+    assert_filled(grid, tensor.view(torch.uint8).numpy())
+
+
+def test_advice_for_arrays_of_jax_is_right() -> None:
+    numpy = pytest.importorskip("jax.numpy", reason="found no JAX")
+    grid = row(haloport.threads(1)[0])
+    for dtype in ("float32", "bfloat16"):
+        names = {"grid": grid, "x": numpy.arange(6).astype(dtype), "haloport": haloport}
+        with pytest.raises(BufferError, match="immutable") as found:
+            grid.plan(names["x"])
+        use, make = re.findall("`([^`]*=[^`]*)`", str(found.value))
+        exec(f"{make}\n{use}", names)
+        assert np.asarray(names["y"]).astype(int).tolist() == [4, 1, 2, 3, 4, 1]
+
+
+def test_arrays_that_numpy_reads() -> None:
+    class Shown:
+        """An object with NumPy's interface alone."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        @property
+        def __array_interface__(self) -> Any:
+            return self.array.__array_interface__
+
+    grid = row(haloport.threads(1)[0])
+    memory = np.zeros((2, 6))
+    u = memory.T
+    for plan in (grid.plan(Shown(u)), grid.plan(u)):
+        fill(grid, u)
+        plan(Shown(u))
+        assert_filled(grid, u)
+    fixed = grid.plan(Shown(u), fixed=True)
+    fill(grid, u)
+    fixed()
+    assert_filled(grid, u)
+    u.flags.writeable = False
+    with pytest.raises(BufferError, match="read-only"):
+        grid.plan(Shown(u))
+
+
 def test_functional_of_torch_keeps_gaps(ranks: Ranks) -> None:
     torch = pytest.importorskip("torch", reason="found no PyTorch")
 
@@ -1208,9 +1472,11 @@ def test_streams_and_events_of_the_cpu() -> None:
     assert event.query() and event.wait() is None
     first = haloport.Event()
     first.record(stream)
-    with event as entered, stream as inner:
-        assert entered is event and inner is stream
+    with stream as inner:
+        assert inner is stream
         first.wait(stream)
+    # A block would wait for the work before it.
+    assert not hasattr(event, "__enter__")
     event.record(stream)
     event.record()
     assert first.query() and first.handle == 0 and 0 <= event.elapsed(first) < 60
@@ -1260,6 +1526,30 @@ def test_kernel_of_the_cpu() -> None:
     kernel(4, u, 3, 0.5)
     kernel((2, 3), u, 3, 0.5)
     assert [call[0] for call in calls] == [(4,), (2, 3)] and calls[0][1] is u and calls[0][2:] == (3, 0.5)
+
+
+def test_bound_kernel_of_the_cpu() -> None:
+    def add(size: tuple[int, ...], u: Any, number: float) -> None:
+        u[: size[0]] += number
+
+    kernel = haloport.Kernel("add", None, ["pointer", "f64"], host=add)
+    u = np.zeros(4)
+    bound = kernel.bind(3, u, 0.5)
+    assert bound.kernel is kernel and repr(bound) == "<haloport.BoundKernel: add of (3,) on cpu:0>"
+    for stream in (None, haloport.Stream(), haloport.BLOCK, 5):
+        bound(stream=stream)
+    assert u.tolist() == [2, 2, 2, 0]
+    kept = weakref.ref(u)
+    del u
+    assert kept() is not None
+    del bound
+    assert kept() is None
+    with pytest.raises(TypeError, match="argument 1"):
+        kernel.bind(3, np.zeros(4), "number")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected 2 arguments, found 0"):
+        kernel.bind(3)
+    with pytest.raises(TypeError, match="stream"):
+        kernel.bind(3, np.zeros(4), 1)(stream="5")  # type: ignore[arg-type]
 
 
 def test_current_streams_of_threads_and_tasks() -> None:
@@ -1370,6 +1660,17 @@ def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
                 assert event.query() and found.tolist() == [[turn, turn]] * 6
                 u.copy_from(found)
             assert haloport.current_stream(queue).handle != stream.handle
+        # Bound once, launched three times; a launch goes on after the bound kernel is gone.
+        own = grid.empty("i4", 2, device=queue)
+        bound = spin.bind(8, own, 7)
+        stream = haloport.Stream(queue)
+        bound(stream=stream)
+        bound()
+        with stream:
+            bound()
+        del bound
+        stream.synchronize()
+        assert own.to_numpy()[1:5].tolist() == [[7, 7]] * 4
         shared = dpnp.asarray(u)
         assert shared.shape == (6, 2) and np.array_equal(dpnp.asnumpy(shared), u.to_numpy())
         with pytest.raises(ValueError, match="expected the shape"):
@@ -1442,13 +1743,26 @@ def test_messages_as_a_mapping(ranks: Ranks) -> None:
 def test_messages_between_fixed_ranks(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        exchange = haloport.SparseExchange(to=[after], come_from=[before], comm=comm)
+        exchange = haloport.SparseExchange(destinations=[after], sources=[before], comm=comm)
+        # By the earlier names, too.
+        earlier = haloport.SparseExchange(to=[after], come_from=[before], comm=comm)
         for turn in range(10):
             mine = [(after, bytes([comm.rank, turn, k])) for k in range(turn % 3)]
-            assert exchange(mine) == [(before, bytes([before, turn, k])) for k in range(turn % 3)]
+            expected = [(before, bytes([before, turn, k])) for k in range(turn % 3)]
+            assert exchange(mine) == expected and earlier(mine) == expected
         exchange([])
-        with pytest.raises(ValueError):
-            haloport.SparseExchange(to=[after], comm=comm)
+        wrong: list[tuple[dict[str, Any], str]] = [
+            ({"destinations": [after]}, "expected both"),
+            ({"sources": [before]}, "expected both"),
+            ({"destinations": [after], "to": [after], "sources": [before]}, "leave `to` out"),
+            ({"destinations": [after], "sources": [before], "come_from": [before]}, "leave `come_from` out"),
+            ({"destinations": [after], "sources": 0.5}, "sources: expected numbers"),
+        ]
+        for options, text in wrong:
+            with pytest.raises((ValueError, TypeError), match=text):
+                haloport.SparseExchange(**options, comm=comm)
+        with pytest.raises((ValueError, TypeError), match="come_from: expected numbers"):
+            haloport.SparseExchange(to=[after], come_from=0.5, comm=comm)  # type: ignore[arg-type]
 
     ranks()(check)
 

@@ -2,15 +2,30 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final, overload
+from typing import Any, Final, Generic, Literal, SupportsFloat, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import DTypeLike, NDArray
-from typing_extensions import Buffer
+
+from haloport.typing import (
+    ArrayLike,
+    BoxLike,
+    CommLike,
+    CountsLike,
+    DeviceLike,
+    FieldLike,
+    FlagsLike,
+    LayoutLike,
+    MessagesLike,
+    StreamLike,
+    SupportsBuffer,
+)
 
 __all__ = [
     "Array",
     "BLOCK",
+    "BoundKernel",
     "Communicator",
     "DEFAULT",
     "Device",
@@ -38,21 +53,9 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-class _SyclQueue(Protocol):
-    """A queue of dpctl."""
-
-    def _get_capsule(self) -> Any: ...
-
 _Slices: TypeAlias = tuple[slice, ...]
-_Box: TypeAlias = tuple[Sequence[int], Sequence[int]]
-_Field: TypeAlias = Any
-"""An array of any supported protocol; on a rank with several domains, a sequence of arrays."""
-_CommLike: TypeAlias = Any
-"""A communicator of mpi4py, the handle of one, a ``Communicator`` or ``None``."""
-_StreamLike: TypeAlias = Any
-"""A stream or a queue of another package, its handle, a ``Stream``, ``DEFAULT``, ``BLOCK`` or ``None``."""
-_DeviceLike: TypeAlias = str | Device | _SyclQueue
-_Messages: TypeAlias = Iterable[tuple[int, Buffer]] | Mapping[int, Buffer]
+_Argument: TypeAlias = ArrayLike | SupportsFloat | SupportsIndex
+"""An argument of a kernel: an array, or a number of Python or NumPy."""
 _Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
 _Payloads: TypeAlias = tuple[bytes | None, bytes | None]
 """What came from the left and from the right."""
@@ -76,7 +79,7 @@ BLOCK: Final[_Order]
 
 @final
 class Communicator:
-    def __new__(cls, comm: _CommLike = None) -> Communicator: ...
+    def __new__(cls, comm: CommLike = None) -> Communicator: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -97,22 +100,22 @@ class Communicator:
     def all_reduce(self, value: int, op: Literal["sum", "min", "max"] = "sum") -> int: ...
     @overload
     def all_reduce(self, value: float, op: Literal["sum", "min", "max"] = "sum") -> float: ...
-    def broadcast(self, value: _T, root: int = 0) -> _T: ...
-    def gather(self, value: _T, root: int = 0) -> list[_T] | None: ...
+    def broadcast(self, value: _T, root: SupportsIndex = 0) -> _T: ...
+    def gather(self, value: _T, root: SupportsIndex = 0) -> list[_T] | None: ...
 
-def threads(ranks: int) -> list[Communicator]: ...
+def threads(ranks: SupportsIndex) -> list[Communicator]: ...
 
 @final
 class Layout:
     def __new__(
         cls,
-        shape: Sequence[int],
+        shape: CountsLike,
         dtype: DTypeLike,
-        axes: Sequence[int | str] | None = None,
+        axes: Iterable[SupportsIndex | str] | None = None,
         *,
-        strides: Sequence[int] | None = None,
-        origin: Sequence[int] | None = None,
-        device: _DeviceLike | None = None,
+        strides: CountsLike | None = None,
+        origin: CountsLike | None = None,
+        device: DeviceLike | None = None,
     ) -> Layout: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -126,24 +129,27 @@ class Layout:
     def origin(self) -> tuple[int, ...] | None: ...
     @property
     def device(self) -> str | None: ...
+    def __copy__(self) -> Layout: ...
+    def __deepcopy__(self, _memo: Any) -> Layout: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], dict[str, Any]]: ...
 
 @final
 class Grid:
     def __new__(
         cls,
-        shape: Sequence[int],
+        shape: CountsLike,
         *,
-        halo: int | Sequence[int | tuple[int, int]] = 1,
-        periodic: bool | Sequence[bool] = False,
+        halo: SupportsIndex | Iterable[SupportsIndex | tuple[SupportsIndex, SupportsIndex]] = 1,
+        periodic: FlagsLike = False,
         corners: bool = True,
-        parts: int | Sequence[int] | None = None,
-        domains: Sequence[_Box] | None = None,
+        parts: SupportsIndex | CountsLike | None = None,
+        domains: Iterable[BoxLike] | None = None,
         like: Grid | None = None,
         clipped: bool = False,
         cubed_sphere: bool = False,
         fold: Literal["cell", "corner"] | None = None,
         points: Literal["cells", "east-edges", "north-edges", "corners"] = "cells",
-        comm: _CommLike = None,
+        comm: CommLike = None,
     ) -> Grid: ...
     @property
     def comm(self) -> Communicator: ...
@@ -167,42 +173,47 @@ class Grid:
     def interior(self) -> _Slices: ...
     @property
     def boundary(self) -> list[_Slices]: ...
-    def indices(self, domain: int | None = None) -> tuple[NDArray[np.int64], ...]: ...
+    def indices(self, domain: SupportsIndex | None = None) -> tuple[NDArray[np.int64], ...]: ...
     def empty(
-        self, dtype: DTypeLike = "float64", levels: int | None = None, *, device: _DeviceLike | None = None
+        self, dtype: DTypeLike = "float64", levels: SupportsIndex | None = None, *, device: DeviceLike | None = None
     ) -> Any: ...
     def plan(
         self,
-        *fields: _Field | Layout,
-        axes: Sequence[int | str] | None = None,
-        vector: Sequence[int | Sequence[int] | None] | None = None,
+        *fields: LayoutLike,
+        axes: Iterable[SupportsIndex | str] | None = None,
+        vector: Iterable[SupportsIndex | CountsLike | None] | None = None,
         fixed: bool = False,
-        in_flight: int = 1,
+        in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
     ) -> Plan: ...
+    def gather(self, field: FieldLike, *, root: SupportsIndex = 0) -> NDArray[Any] | None: ...
+    def scatter(self, whole: ArrayLike | None, *, root: SupportsIndex = 0) -> Any: ...
 
 @final
 class Mesh:
     def __new__(
         cls,
-        ids: Any,
-        owned: Any,
-        owners: Any = None,
+        ids: npt.ArrayLike,
+        owned: npt.ArrayLike,
+        owners: npt.ArrayLike | None = None,
         *,
-        fill: Any = None,
-        comm: _CommLike = None,
+        fill: npt.ArrayLike | None = None,
+        comm: CommLike = None,
     ) -> Mesh: ...
     @staticmethod
     def from_lists(
-        cells: int,
-        sends: Mapping[int, Any],
-        receives: Mapping[int, Any],
+        cells: SupportsIndex,
+        sends: Mapping[int, npt.ArrayLike],
+        receives: Mapping[int, npt.ArrayLike],
         *,
-        comm: _CommLike = None,
+        comm: CommLike = None,
     ) -> Mesh: ...
     @staticmethod
     def of_domains(
-        domains: Sequence[tuple[Any, Any]], *, fill: Any = None, comm: _CommLike = None
+        domains: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
+        *,
+        fill: npt.ArrayLike | None = None,
+        comm: CommLike = None,
     ) -> Mesh: ...
     @property
     def comm(self) -> Communicator: ...
@@ -212,16 +223,16 @@ class Mesh:
     def ids(self) -> NDArray[np.int64]: ...
     @property
     def owned(self) -> NDArray[np.bool_]: ...
-    def split(self, neighbours: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+    def split(self, neighbours: npt.ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
     def empty(
-        self, dtype: DTypeLike = "float64", levels: int | None = None, *, device: _DeviceLike | None = None
+        self, dtype: DTypeLike = "float64", levels: SupportsIndex | None = None, *, device: DeviceLike | None = None
     ) -> Any: ...
     def plan(
         self,
-        *fields: _Field | Layout,
-        axes: Sequence[int | str] | None = None,
+        *fields: LayoutLike,
+        axes: Iterable[SupportsIndex | str] | None = None,
         fixed: bool = False,
-        in_flight: int = 1,
+        in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
     ) -> Plan: ...
 
@@ -234,13 +245,13 @@ class Plan:
     @property
     def traffic(self) -> dict[str, int]: ...
     def describe(self) -> dict[str, Any]: ...
-    def __call__(self, *fields: _Field, stream: _StreamLike = None) -> None: ...
-    def start(self, *fields: _Field, stream: _StreamLike = None) -> Pending: ...
-    def functional(self, *fields: _Field, stream: _StreamLike = None) -> Any: ...
+    def __call__(self, *fields: FieldLike, stream: StreamLike = None) -> None: ...
+    def start(self, *fields: FieldLike, stream: StreamLike = None) -> Pending: ...
+    def functional(self, *fields: FieldLike, stream: StreamLike = None) -> Any: ...
 
 @final
 class Pending:
-    def finish(self, stream: _StreamLike = None) -> None: ...
+    def finish(self, stream: StreamLike = None) -> None: ...
     def is_ready(self) -> bool: ...
     def __enter__(self) -> Pending: ...
     def __exit__(
@@ -253,7 +264,7 @@ class Pending:
 
 @final
 class Device:
-    def __new__(cls, name: _DeviceLike = "auto") -> Device: ...
+    def __new__(cls, name: DeviceLike = "auto") -> Device: ...
     @property
     def name(self) -> str: ...
     @property
@@ -265,6 +276,9 @@ class Device:
     @property
     def host_accessible(self) -> bool: ...
     def synchronize(self) -> None: ...
+    def __copy__(self) -> Device: ...
+    def __deepcopy__(self, _memo: Any) -> Device: ...
+    def __getnewargs__(self) -> tuple[str]: ...
 
 def devices() -> list[Device]: ...
 
@@ -278,8 +292,8 @@ class Array:
     def strides(self) -> tuple[int, ...]: ...
     @property
     def device(self) -> Device: ...
-    def to_numpy(self, *, stream: _StreamLike = None) -> NDArray[Any]: ...
-    def copy_from(self, array: Any, *, stream: _StreamLike = None) -> None: ...
+    def to_numpy(self, *, stream: StreamLike = None) -> NDArray[Any]: ...
+    def copy_from(self, array: npt.ArrayLike, *, stream: StreamLike = None) -> None: ...
     def __dlpack__(
         self,
         *,
@@ -299,7 +313,7 @@ class Array:
 
 @final
 class Stream:
-    def __new__(cls, device: _DeviceLike = "cpu", *, priority: Literal["low", "normal", "high"] = "normal") -> Stream: ...
+    def __new__(cls, device: DeviceLike = "cpu", *, priority: Literal["low", "normal", "high"] = "normal") -> Stream: ...
     @property
     def device(self) -> Device: ...
     @property
@@ -314,26 +328,19 @@ class Stream:
         traceback: TracebackType | None,
     ) -> Literal[False]: ...
 
-def current_stream(device: _DeviceLike = "cpu") -> Stream: ...
+def current_stream(device: DeviceLike = "cpu") -> Stream: ...
 
 @final
 class Event:
-    def __new__(cls, device: _DeviceLike = "cpu") -> Event: ...
+    def __new__(cls, device: DeviceLike = "cpu") -> Event: ...
     @property
     def device(self) -> Device: ...
     @property
     def handle(self) -> int: ...
-    def record(self, stream: _StreamLike = None) -> None: ...
+    def record(self, stream: StreamLike = None) -> None: ...
     def query(self) -> bool: ...
-    def wait(self, stream: _StreamLike = None) -> None: ...
+    def wait(self, stream: StreamLike = None) -> None: ...
     def elapsed(self, since: Event) -> float: ...
-    def __enter__(self) -> Event: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Literal[False]: ...
 
 @final
 class Kernel:
@@ -341,30 +348,43 @@ class Kernel:
         cls,
         name: str,
         source: str | None,
-        parameters: Sequence[Literal["pointer", "i32", "i64", "f32", "f64"]],
+        parameters: Iterable[Literal["pointer", "i32", "i64", "f32", "f64"]],
         *,
         host: Callable[..., None] | None = None,
-        device: _DeviceLike = "cpu",
+        device: DeviceLike = "cpu",
     ) -> Kernel: ...
     @property
     def name(self) -> str: ...
     @property
     def device(self) -> Device: ...
-    def __call__(self, size: int | Sequence[int], *arguments: Any, stream: _StreamLike = None) -> None: ...
+    def __call__(self, size: SupportsIndex | CountsLike, *arguments: _Argument, stream: StreamLike = None) -> None: ...
+    def bind(self, size: SupportsIndex | CountsLike, *arguments: _Argument) -> BoundKernel: ...
+
+@final
+class BoundKernel:
+    @property
+    def kernel(self) -> Kernel: ...
+    def __call__(self, *, stream: StreamLike = None) -> None: ...
 
 @final
 class SparseExchange:
     def __new__(
-        cls, *, to: Iterable[int] | None = None, come_from: Iterable[int] | None = None, comm: _CommLike = None
+        cls,
+        *,
+        destinations: CountsLike | None = None,
+        sources: CountsLike | None = None,
+        comm: CommLike = None,
+        to: CountsLike | None = None,
+        come_from: CountsLike | None = None,
     ) -> SparseExchange: ...
     @property
     def comm(self) -> Communicator: ...
-    def __call__(self, messages: _Messages) -> list[tuple[int, bytes]]: ...
-    def start(self, messages: _Messages) -> PendingMessages[list[tuple[int, bytes]]]: ...
+    def __call__(self, messages: MessagesLike) -> list[tuple[int, bytes]]: ...
+    def start(self, messages: MessagesLike) -> PendingMessages[list[tuple[int, bytes]]]: ...
 
 @final
 class LineExchange:
-    def __new__(cls, items: int | range, *, comm: _CommLike = None) -> LineExchange: ...
+    def __new__(cls, items: SupportsIndex | range, *, comm: CommLike = None) -> LineExchange: ...
     @property
     def comm(self) -> Communicator: ...
     @property
@@ -373,8 +393,8 @@ class LineExchange:
     def left(self) -> int | None: ...
     @property
     def right(self) -> int | None: ...
-    def __call__(self, *, left: Buffer | None = None, right: Buffer | None = None) -> _Payloads: ...
-    def start(self, *, left: Buffer | None = None, right: Buffer | None = None) -> PendingMessages[_Payloads]: ...
+    def __call__(self, *, left: SupportsBuffer | None = None, right: SupportsBuffer | None = None) -> _Payloads: ...
+    def start(self, *, left: SupportsBuffer | None = None, right: SupportsBuffer | None = None) -> PendingMessages[_Payloads]: ...
 
 @final
 class PendingMessages(Generic[_T]):

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from haloport._haloport import BLOCK, DEFAULT, Plan
+from haloport.typing import StreamLike
 
-StreamLike: TypeAlias = Any
-"""What ``haloport.Plan`` takes as a stream."""
 Indices: TypeAlias = Any
 """Selects elements of an array: a tuple of slices, or indices along the first axis."""
 
@@ -153,8 +152,8 @@ def _current(array: Any, stream: StreamLike) -> AbstractContextManager[Any]:
     address: Any
     if stream is DEFAULT or stream is BLOCK:
         address = 0
-    elif hasattr(stream, "__cuda_stream__"):
-        address = stream.__cuda_stream__()[1]
+    elif (named := getattr(stream, "__cuda_stream__", None)) is not None:
+        address = named()[1]
     else:
         address = getattr(stream, "ptr", stream)
     made: AbstractContextManager[Any] = library.cuda.ExternalStream(address)

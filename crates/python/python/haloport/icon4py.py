@@ -18,7 +18,8 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 
 from haloport._haloport import BLOCK, DEFAULT, Communicator, Mesh, Plan
-from haloport._layouts import InFlight, LaidOutPlan, StreamLike, Way, rows_of
+from haloport._layouts import InFlight, LaidOutPlan, Way, rows_of
+from haloport.typing import StreamLike
 
 __all__ = ["Exchange", "Result", "register"]
 

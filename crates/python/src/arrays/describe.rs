@@ -3,9 +3,10 @@
 use haloport::interop::ArrayDeviceKind;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::described::Described;
-use super::package::is_jax;
+use super::package::{is_jax, is_of_package};
 use super::{cuda, dlpack, numpy, sycl, torch};
 use crate::arguments::type_name;
 use crate::memory::Array;
@@ -21,13 +22,19 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
     }
     if !fresh && is_jax(object)? {
         return Err(PyBufferError::new_err(format!(
-            "expected an array that can be written, found the immutable {}; use `y = plan.functional(x)`",
+            "expected an array that can be written, found the immutable {}; use `y = plan.functional(x)` of a plan for its \
+             layout: `plan = grid.plan(haloport.Layout(x.shape, x.dtype))`",
             type_name(object)
         )));
     }
     if torch::is_tensor(object)? {
         torch::check(object)?;
+        return by_protocol(object).map_err(|error| torch::explained(object, error));
     }
+    by_protocol(object)
+}
+
+fn by_protocol(object: &Bound<'_, PyAny>) -> PyResult<Described> {
     if let Some(described) = dlpack::by_exchange_api(object)? {
         return on_known_device(described);
     }
@@ -49,11 +56,37 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>, fresh: bool) -> PyResult<Descr
     if let Some(described) = numpy::by_buffer(object)? {
         return Ok(described);
     }
+    if object.hasattr("__array_interface__")? {
+        return numpy::by_interface(object);
+    }
+    if let Some(advice) = advice_for(object)? {
+        return Err(PyTypeError::new_err(format!(
+            "expected an array, found {}; {advice}",
+            type_name(object)
+        )));
+    }
     Err(PyTypeError::new_err(format!(
-        "expected an array with DLPack, the buffer protocol, `__cuda_array_interface__` or \
+        "expected an array with DLPack, the buffer protocol, `__array_interface__`, `__cuda_array_interface__` or \
          `__sycl_usm_array_interface__`, found {}",
         type_name(object)
     )))
+}
+
+/// What to pass instead of an object that has arrays in it; `None` for others.
+fn advice_for(object: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
+    let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    Ok(if is_list || object.is_instance_of::<PyDict>() {
+        Some(
+            "pass each array as an argument of its own, as in `plan(u, v)`; only on a rank with several domains a field is a \
+             sequence of arrays",
+        )
+    } else if is_of_package(object, "xarray")? {
+        Some("pass the array within, `u.data`; of a Dataset that of a variable, `dataset[name].data`")
+    } else if is_of_package(object, "dask")? {
+        Some("compute it first, `u = u.compute()`, and pass the result")
+    } else {
+        None
+    })
 }
 
 /// Refuses memory of kinds that no device here reaches.

@@ -11,7 +11,18 @@ pub(crate) fn dtype_of<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     made.map_err(|error| PyTypeError::new_err(format!("dtype: {}", error.value(dtype.py()))))
 }
 
-/// The element type of a NumPy dtype. Booleans, dates and time spans move as integers of their size, records as bytes.
+/// The name of a dtype that another package has made of plain bytes, such as those of `ml_dtypes`; `None` for NumPy's own.
+pub(crate) fn name_elsewhere(dtype: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    const OF_ANOTHER_PACKAGE: u8 = 2;
+    let is_elsewhere = dtype.getattr("isbuiltin")?.extract::<u8>()? == OF_ANOTHER_PACKAGE;
+    if !is_elsewhere || dtype.getattr("hasobject")?.extract()? {
+        return Ok(None);
+    }
+    dtype.getattr("name")?.extract().map(Some)
+}
+
+/// The element type of a NumPy dtype. Booleans, dates and time spans move as integers of their size, records and numbers
+/// that NumPy does not know as bytes.
 pub(crate) fn element_of(dtype: &Bound<'_, PyAny>) -> PyResult<ElementType> {
     let text: String = dtype.getattr("str")?.extract()?;
     let refused = |found: &str| {
@@ -22,10 +33,16 @@ pub(crate) fn element_of(dtype: &Bound<'_, PyAny>) -> PyResult<ElementType> {
         ))
     };
     let kind = text.chars().nth(1).unwrap_or(' ');
+    if let Some(name) = name_elsewhere(dtype)? {
+        let bytes: usize = dtype.getattr("itemsize")?.extract()?;
+        return match name.as_str() {
+            "bfloat16" => Ok(ElementType::Bf16),
+            _ => ElementType::record(bytes).ok_or_else(|| refused(&name)),
+        };
+    }
     match kind {
         'O' => return Err(refused("Python objects")),
         'M' | 'm' if text.starts_with('<') == cfg!(target_endian = "little") => return Ok(ElementType::I64),
-        'V' if dtype.getattr("name")?.extract::<String>()? == "bfloat16" => return Ok(ElementType::Bf16),
         // Records of Python objects hold addresses of this process.
         'V' if dtype.getattr("hasobject")?.extract()? => return Err(refused("records with Python objects")),
         'S' | 'U' => {

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::element::{dtype_of, element_of};
+use super::element::{dtype_of, element_of, name_elsewhere};
 use crate::error::OrRaise;
 
 /// Maximum number of records within each other.
@@ -22,6 +22,11 @@ const DEEPEST: usize = 32;
 /// # Errors
 /// `BufferError` for records within more than [`DEEPEST`] others.
 pub(crate) fn meaning_of(dtype: &Bound<'_, PyAny>, element: ElementType) -> PyResult<String> {
+    if matches!(element, ElementType::Bytes(_))
+        && let Some(name) = name_elsewhere(dtype)?
+    {
+        return Ok(name);
+    }
     let text: String = dtype.getattr("str")?.extract()?;
     match text.chars().nth(1) {
         Some('M' | 'm' | 'S' | 'U' | 'V') if has_meaning(element) => described(dtype, 0),
@@ -91,8 +96,8 @@ fn described(dtype: &Bound<'_, PyAny>, depth: usize) -> PyResult<String> {
     if !within.is_none() {
         return Ok(format!("{} by {}", described(&within.get_item(0)?, depth + 1)?, within.get_item(1)?));
     }
-    match dtype.getattr("name")?.extract::<String>()? {
-        name if name == "bfloat16" => Ok(name),
-        _ => dtype.getattr("str")?.extract(),
+    match name_elsewhere(dtype)? {
+        Some(name) => Ok(name),
+        None => dtype.getattr("str")?.extract(),
     }
 }

@@ -119,7 +119,16 @@ fn refuse_masks(array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
 /// Describes an object with the buffer protocol; `None` if it lacks that.
 pub(crate) fn by_buffer(object: &Bound<'_, PyAny>) -> PyResult<Option<Described>> {
     let Ok(view) = PyMemoryView::from(object) else { return Ok(None) };
-    let array = object.py().import("numpy")?.call_method1("asarray", (view,))?;
+    shown_by_numpy(view.as_any()).map(Some)
+}
+
+/// Describes an object with `__array_interface__`, whose memory NumPy shows.
+pub(crate) fn by_interface(object: &Bound<'_, PyAny>) -> PyResult<Described> {
+    shown_by_numpy(object)
+}
+
+fn shown_by_numpy(object: &Bound<'_, PyAny>) -> PyResult<Described> {
+    let array = object.py().import("numpy")?.call_method1("asarray", (object,))?;
     let described = describe(array.cast::<PyUntypedArray>()?)?;
-    Ok(Some(Described { keep: Some(Keep::Object { _object: array.unbind() }), ..described }))
+    Ok(Described { keep: Some(Keep::Object { _object: array.unbind() }), ..described })
 }

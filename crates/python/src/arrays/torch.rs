@@ -57,6 +57,20 @@ pub(super) fn check(tensor: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
+/// The error of a tensor that DLPack does not describe, with what to pass if its elements have no name here.
+pub(super) fn explained(tensor: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let name = tensor.getattr("dtype").and_then(|dtype| dtype.str()).map(|name| name.to_string());
+    match name {
+        Ok(name) if name.starts_with("torch.float8") || name.starts_with("torch.float4") => {
+            PyBufferError::new_err(format!(
+                "expected elements of a type with a name here, found {name}; pass tensor.view(torch.uint8), which shows \
+                 the same memory"
+            ))
+        }
+        _ => error,
+    }
+}
+
 /// Tells autograd that tensors are changed: a graph that has kept one of them for its gradients refuses to use it then.
 ///
 /// # Errors

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from haloport._haloport import BLOCK, DEFAULT, Device, Grid, Mesh
-from haloport._layouts import Indices, InFlight, LaidOutPlan, StreamLike, Way
+from haloport._layouts import Indices, InFlight, LaidOutPlan, Way
 from haloport.ghex.util import Architecture
+from haloport.typing import StreamLike
 
 F = TypeVar("F", bound="FieldDescriptor")
 
