@@ -10,7 +10,7 @@ use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, num
 use crate::comm::Communicator;
 use crate::domains::Domains;
 use crate::error::OrRaise;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanArguments};
 use crate::whole;
 
 /// A structured grid that is distributed over the ranks. Collective.
@@ -305,14 +305,21 @@ impl Grid {
     /// path : str
     ///     How data gets to other ranks: ``"direct"``, ``"shared"``, ``"messages"`` or ``"stream-messages"``; an error tells
     ///     why if that is not possible. ``"quickest"``, the default, is the quickest path that is. `Plan.describe` tells.
+    /// accumulate : {"sum", "min", "max", "replace"}, optional
+    ///     Turns the exchange round: each halo cell goes to its owner, where it is combined with the owner's value and those of
+    ///     other halos, in a fixed order; with ``"replace"``, each owned cell has at most one halo cell. Until the exchange has
+    ///     finished, the program leaves the halo as it is. Not on GPUs yet.
+    /// zero_halo : bool
+    ///     Whether the halo is set to zero after it was accumulated.
     ///
     /// Returns
     /// -------
     /// Plan
     #[pyo3(
-        signature = (*fields, axes=None, vector=None, fixed=None, in_flight=None, path=None),
-        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, in_flight=1, path='quickest')"
+        signature = (*fields, axes=None, vector=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None),
+        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False)"
     )]
+    #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
         &self,
         fields: &Bound<'_, PyTuple>,
@@ -321,8 +328,11 @@ impl Grid {
         fixed: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
+        accumulate: Option<&Bound<'_, PyAny>>,
+        zero_halo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        Plan::new(&self.domains, fields, (axes, vector), (fixed, in_flight, path))
+        let given = PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo };
+        Plan::new(&self.domains, fields, given)
     }
 
     /// The owned cells of a field of all ranks as one array on one rank, for pictures and output. Collective. The field is in

@@ -11,7 +11,7 @@ use crate::arguments::{check_memory, count, entries, number, pair, shown};
 use crate::comm::Communicator;
 use crate::domains::Domains;
 use crate::error::OrRaise;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanArguments};
 
 /// A mesh that is distributed over the ranks: the cells of this rank and of its halo, by their global ids. Collective.
 ///
@@ -215,9 +215,10 @@ impl Mesh {
 
     /// Prepares an exchange of arrays like these; see `Grid.plan`. Collective.
     #[pyo3(
-        signature = (*fields, axes=None, fixed=None, in_flight=None, path=None),
-        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1, path='quickest')"
+        signature = (*fields, axes=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None),
+        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False)"
     )]
+    #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
         &self,
         fields: &Bound<'_, PyTuple>,
@@ -225,8 +226,11 @@ impl Mesh {
         fixed: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
+        accumulate: Option<&Bound<'_, PyAny>>,
+        zero_halo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        Plan::new(&self.domains, fields, (axes, None), (fixed, in_flight, path))
+        let given = PlanArguments { axes, vector: None, fixed, in_flight, path, accumulate, zero_halo };
+        Plan::new(&self.domains, fields, given)
     }
 
     fn __repr__(&self) -> PyResult<String> {

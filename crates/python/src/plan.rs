@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use haloport::comm::Reach;
-use haloport::exchange::{Description, FieldLayout};
+use haloport::exchange::{Combine, Description, FieldLayout};
 use haloport::{BindOptions, DataPath, Reduction};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -213,9 +213,17 @@ impl Plan {
     }
 }
 
-/// The arguments `fixed`, `in_flight` and `path` of `plan`.
-pub(crate) type PlanArguments<'a, 'py> =
-    (Option<&'a Bound<'py, PyAny>>, Option<&'a Bound<'py, PyAny>>, Option<&'a Bound<'py, PyAny>>);
+/// The arguments of `plan` beside the fields, as they are given.
+#[derive(Clone, Copy)]
+pub(crate) struct PlanArguments<'a, 'py> {
+    pub(crate) axes: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) vector: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) fixed: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) in_flight: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) path: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) accumulate: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) zero_halo: Option<&'a Bound<'py, PyAny>>,
+}
 
 /// For each field the axes along which its first components point.
 fn vectors_of(vector: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Vec<usize>>> {
@@ -246,21 +254,43 @@ fn path_of(value: &Bound<'_, PyAny>) -> PyResult<DataPath> {
     text.parse::<DataPath>().map_err(|error| PyValueError::new_err(format!("path: {error}")))
 }
 
+fn combine_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Combine>> {
+    const EXPECTED: &str = "None, 'sum', 'min', 'max' or 'replace'";
+    if value.is_none() {
+        return Ok(None);
+    }
+    let text: String = number(value, "accumulate", EXPECTED)?;
+    let all = [Combine::Sum, Combine::Min, Combine::Max, Combine::Replace];
+    let found = all.into_iter().find(|combine| combine.name() == text);
+    found.map(Some).ok_or_else(|| {
+        PyValueError::new_err(format!("accumulate: expected {EXPECTED}, found {}", shown(value)))
+    })
+}
+
+impl PlanOptions {
+    fn of(given: PlanArguments<'_, '_>, fields: usize) -> PyResult<PlanOptions> {
+        let PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo } = given;
+        Ok(PlanOptions {
+            axes: axes_of(axes)?,
+            vectors: vector.map_or(Ok(Vec::new()), |vector| vectors_of(vector, fields))?,
+            fixed: flag_or(fixed, "fixed", false)?,
+            in_flight: count_or(in_flight, "in_flight", 1)?,
+            path: path.map_or(Ok(DataPath::Quickest), path_of)?,
+            accumulate: accumulate.map_or(Ok(None), combine_of)?,
+            zero_halo: flag_or(zero_halo, "zero_halo", false)?,
+        })
+    }
+}
+
 impl Plan {
     /// Collective: a plan for these fields; see `Grid.plan`.
     pub(crate) fn new(
         domains: &Domains,
         fields: &Bound<'_, PyTuple>,
-        (axes, vector): (Option<&Bound<'_, PyAny>>, Option<&Bound<'_, PyAny>>),
-        (fixed, in_flight, path): PlanArguments<'_, '_>,
+        given: PlanArguments<'_, '_>,
     ) -> PyResult<Plan> {
         let py = fields.py();
-        let options = || {
-            let (fixed, in_flight) = (flag_or(fixed, "fixed", false)?, count_or(in_flight, "in_flight", 1)?);
-            let path = path.map_or(Ok(DataPath::Quickest), path_of)?;
-            let vectors = vector.map_or(Ok(Vec::new()), |vector| vectors_of(vector, fields.len()))?;
-            Ok(PlanOptions { axes: axes_of(axes)?, vectors, fixed, in_flight, path })
-        };
+        let options = || PlanOptions::of(given, fields.len());
         let prepared = options().and_then(|options| Prepared::of(domains, fields, options));
         // A rank with an invalid argument tells the others, which would wait for it.
         let prepared = match domains.comm.agree_unless(py, prepared, Prepared::is_untyped)? {
@@ -305,8 +335,9 @@ impl Plan {
             }
         }
         let names = fields.iter().map(|field| field.meaning.clone());
-        let bind =
-            BindOptions::default().in_flight(options.in_flight).path(options.path).element_names(names);
+        let bind = BindOptions::default().in_flight(options.in_flight).path(options.path);
+        let bind = bind.element_names(names).zero_halo(options.zero_halo);
+        let bind = options.accumulate.into_iter().fold(bind, BindOptions::accumulate);
         let described =
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();

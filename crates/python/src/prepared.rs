@@ -1,6 +1,7 @@
 //! The arguments of a plan, checked on this rank alone.
 
 use haloport::device::Pointer;
+use haloport::exchange::Combine;
 use haloport::field::{AxisRole, BlockLayout, FittedAxis};
 use haloport::{AnyDevice, AnyField, DataPath, ElementType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -27,6 +28,9 @@ pub(crate) struct PlanOptions {
     pub(crate) fixed: bool,
     pub(crate) in_flight: usize,
     pub(crate) path: DataPath,
+    /// How halo cells are combined with those of their owners; `None`: halos are filled.
+    pub(crate) accumulate: Option<Combine>,
+    pub(crate) zero_halo: bool,
 }
 
 /// The arguments of a plan, checked on this rank.

@@ -302,6 +302,10 @@ def arguments() -> Iterator[Case]:
     yield Case("a layout as an array", lambda: plan()(hp.Layout((10,), "f8")), TypeError, "expected an array")
     yield Case("a fixed layout", lambda: plan(hp.Layout((10,), "f8"), fixed=True), TypeError, "a fixed plan keeps")
     yield Case("a fixed plan twice", lambda: plan(np.zeros(10), fixed=True, in_flight=2), ValueError, "in_flight")
+    yield Case("an unknown sum", lambda: plan(np.zeros(10), accumulate="mean"), ValueError, "'sum', 'min', 'max' or 'replace'")
+    yield Case("a number of sums", lambda: plan(np.zeros(10), accumulate=2), TypeError, "accumulate")
+    yield Case("zeros alone", lambda: plan(np.zeros(10), zero_halo=True), hp.RefusedError, "without `accumulate`")
+    yield Case("the least of complex numbers", lambda: plan(np.zeros(10, "c16"), accumulate="min"), hp.RefusedError, "no `min`")
     yield Case("others for a fixed plan", lambda: plan(np.zeros(10), fixed=True)(np.zeros(10)), ValueError, "found others")
     yield Case("copies of a fixed plan", lambda: plan(np.zeros(10), fixed=True).functional(np.zeros(10)), ValueError, "fixed")
     for value in (5, [0.0] * 10, None, object()):

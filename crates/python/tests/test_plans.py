@@ -228,6 +228,68 @@ def test_objects_to_and_from_one_rank(ranks: Ranks) -> None:
     ranks()(check)
 
 
+# From halos to their owners
+
+
+def accumulated(comm: Comm, index: NDArray[np.int64], owned: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:
+    """What each owned cell must hold: its value and those of all halo cells with its index."""
+    halo: Any = comm.gather(list(zip(index[~owned].tolist(), values[~owned].tolist(), strict=True)))
+    sums: dict[int, float] = {}
+    for cell, value in itertools.chain.from_iterable(comm.broadcast(halo)):
+        sums[cell] = sums.get(cell, 0.0) + value
+    expected = values.copy()
+    expected[owned] += [sums.get(cell, 0.0) for cell in index[owned].tolist()]
+    return expected
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_halos_of_a_grid_are_accumulated(ranks: Ranks, fixed: bool) -> None:
+    def check(comm: Comm) -> None:
+        shape = (7, 8)
+        grid = haloport.Grid(shape, periodic=(True, False), halo=2, comm=comm)
+        rows, columns = np.broadcast_arrays(*grid.indices())
+        owned = np.zeros(grid.shape, dtype=bool)
+        owned[grid.owned] = True
+        # Beyond the ends of the second axis, cells belong to no rank.
+        index = np.where((columns >= 0) & (columns < shape[1]), rows % shape[0] * shape[1] + columns, -1)
+        u: Any = grid.empty()
+        u[...] = comm.rank + 1 + np.arange(u.size).reshape(u.shape) % 5
+        expected = accumulated(comm, index, owned, u.copy())
+        plan = grid.plan(u, fixed=fixed, accumulate="sum", zero_halo=True)
+        plan() if fixed else plan(u)
+        assert np.array_equal(u[owned], expected[owned])
+        assert np.all(u[~owned & (index >= 0)] == 0.0) and np.array_equal(u[index < 0], expected[index < 0])
+        assert all(route["why"] == "accumulated" for route in plan.describe()["routes"])
+
+    ranks()(check)
+
+
+def test_halos_of_a_mesh_are_accumulated_while_the_program_computes(ranks: Ranks) -> None:
+    """Edges of a ring: each rank assembles the elements between its own vertices and the next one, which another rank owns."""
+
+    def check(comm: Comm) -> None:
+        first, vertices = 3 * comm.rank, 3 * comm.size
+        ids = np.array([first, first + 1, first + 2, (first + 3) % vertices])
+        mesh = haloport.Mesh(ids, 3, comm=comm)
+        load = np.zeros(4)
+        for left, right in ((0, 1), (1, 2), (2, 3)):
+            load[left] += 0.5
+            load[right] += 0.5
+        plan = mesh.plan(load, accumulate="sum")
+        pending = plan.start(load)
+        load[1] += 10.0
+        pending.finish()
+        assert load[:3].tolist() == [1.0, 11.0, 1.0]
+        largest = np.array([comm.rank, 0.0, 0.0, comm.rank + 5.0])
+        mesh.plan(largest, accumulate="max")(largest)
+        assert largest[0] == (comm.rank - 1) % comm.size + 5.0
+        given = np.array([1, 2, 3, 100 + comm.rank], dtype=np.int32)
+        mesh.plan(given, accumulate="replace")(given)
+        assert given[0] == 100 + (comm.rank - 1) % comm.size
+
+    ranks()(check)
+
+
 # Grids
 
 

@@ -57,6 +57,7 @@ _Slices: TypeAlias = tuple[slice, ...]
 _Argument: TypeAlias = ArrayLike | SupportsFloat | SupportsIndex
 """An argument of a kernel: an array, or a number of Python or NumPy."""
 _Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
+_Combine: TypeAlias = Literal["sum", "min", "max", "replace"]
 _Payloads: TypeAlias = tuple[bytes | None, bytes | None]
 """What came from the left and from the right."""
 
@@ -185,6 +186,8 @@ class Grid:
         fixed: bool = False,
         in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
+        accumulate: _Combine | None = None,
+        zero_halo: bool = False,
     ) -> Plan: ...
     def gather(self, field: FieldLike, *, root: SupportsIndex = 0) -> NDArray[Any] | None: ...
     def scatter(self, whole: ArrayLike | None, *, root: SupportsIndex = 0) -> Any: ...
@@ -234,6 +237,8 @@ class Mesh:
         fixed: bool = False,
         in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
+        accumulate: _Combine | None = None,
+        zero_halo: bool = False,
     ) -> Plan: ...
 
 @final
