@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use haloport::SparseExchange as CoreSparse;
+use haloport::comm::TransportError;
 use haloport::line::{Line, LineExchange as CoreLine, Payloads};
 use haloport::sparse::SparseError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -111,7 +112,7 @@ impl SparseExchange {
     ///     The sender of each message, ascending, and the bytes; messages of one rank are in order.
     fn __call__<'py>(&self, py: Python<'py>, messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, messages)?;
-        self.end(py)
+        self.end(py, &mut false)
     }
 
     /// Sends messages, and returns without waiting for others.
@@ -143,8 +144,9 @@ impl SparseExchange {
         with_rounds(&self.rounds, py, |rounds| rounds.begin_with(messages))
     }
 
-    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let came = with_rounds(&self.rounds, py, CoreSparse::end)?;
+    /// Sets `goes_on` if the round does, as this thread may not call MPI.
+    fn end<'py>(&self, py: Python<'py>, goes_on: &mut bool) -> PyResult<Bound<'py, PyAny>> {
+        let came = with_rounds(&self.rounds, py, |rounds| noting(rounds.end(), goes_on))?;
         let list = came.into_iter().map(|(sender, message)| {
             let message = PyBytes::new(py, &message).into_any();
             PyTuple::new(py, [sender.into_pyobject(py)?.into_any(), message])
@@ -221,7 +223,7 @@ impl LineExchange {
         right: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, left, right)?;
-        self.end(py)
+        self.end(py, &mut false)
     }
 
     /// As a call, without waiting for others.
@@ -258,8 +260,10 @@ impl LineExchange {
         with_rounds(&self.rounds, py, |rounds| rounds.begin(pass))
     }
 
-    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Payloads { left, right } = with_rounds(&self.rounds, py, CoreLine::end)?;
+    /// Sets `goes_on` if the round does, as this thread may not call MPI.
+    fn end<'py>(&self, py: Python<'py>, goes_on: &mut bool) -> PyResult<Bound<'py, PyAny>> {
+        let came = with_rounds(&self.rounds, py, |rounds| noting(rounds.end(), goes_on));
+        let Payloads { left, right } = came?;
         let side = |payload: Option<Vec<u8>>| match payload {
             Some(payload) => PyBytes::new(py, &payload).into_any(),
             None => py.None().into_bound(py),
@@ -279,10 +283,13 @@ impl PendingMessages {
                 "the round has ended, and its messages were returned; start another one",
             ));
         }
-        match &self.exchange {
-            Exchange::Sparse(exchange) => exchange.get().end(py),
-            Exchange::Line(exchange) => exchange.get().end(py),
-        }
+        let mut goes_on = false;
+        let came = match &self.exchange {
+            Exchange::Sparse(exchange) => exchange.get().end(py, &mut goes_on),
+            Exchange::Line(exchange) => exchange.get().end(py, &mut goes_on),
+        };
+        *self.ended.lock().unwrap_or_else(|it| it.into_inner()) = !goes_on;
+        came
     }
 
     /// Makes progress, and returns whether `finish` would return without waiting. Does not block.
@@ -362,6 +369,12 @@ fn with_rounds<E: Send, T: Send>(
             Err(InFlightError::new_err("the exchange is in use by another thread; make one for each thread"))
         }
     }
+}
+
+/// Notes whether a round that was to end goes on.
+fn noting<T>(ended: Result<T, SparseError>, goes_on: &mut bool) -> Result<T, SparseError> {
+    *goes_on = matches!(&ended, Err(SparseError::Transport(TransportError::WrongThread { .. })));
+    ended
 }
 
 fn ranks(ranks: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {
