@@ -55,12 +55,12 @@ in_c() {
     for level in $(usual multiple "single funneled multiple"); do "${launcher[@]}" -n 2 "target/in-c/mpi-$name" "$level"; done
 }
 
-# in_fortran NAME MPICC WORLD RANKS: random cases in Fortran, in a program that is linked to an MPI by its C compiler.
+# in_fortran NAME MPICC WORLD RANKS: random cases and messages in Fortran, in a program that is linked to an MPI by its C compiler.
 in_fortran() {
     local name=$1 mpicc=$2 world=$3 n folder=target/in-fortran/$1 source
     mkdir -p "$folder"
     gcc -c -std=c11 -O1 -Wall -Wextra -Werror -I crates/c/include crates/c/fortran/haloport_fortran.c -o "$folder/descriptors.o"
-    for source in fortran/haloport tests/programs/cases tests/programs/cases_mpi; do
+    for source in fortran/haloport tests/programs/cases tests/programs/messages tests/programs/cases_mpi; do
         gfortran -c -std=f2018 -O1 -Wall -Wextra -Werror -J "$folder" "crates/c/$source.f90" -o "$folder/${source##*/}.o"
     done
     "$mpicc" "$folder"/*.o -o "$folder/cases" -L "$libraries" -lhaloport_c "-Wl,-rpath,$libraries" -lgfortran

@@ -147,6 +147,10 @@ fn messages_of_any_size_come_as_they_were_sent() {
             run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
         }
     }
+    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
+        let program = compiled_fortran(&fortran, "messages", &MESSAGES_OF_FORTRAN, &["-O2", "-lpthread"]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
 }
 
 #[test]
@@ -191,7 +195,10 @@ fn programs_are_clean_under_asan_and_ubsan() {
     check("cc", "c99", "tests/programs/messages.c", &[&case(600), &cases(60)]);
     check("c++", "c++17", "tests/programs/messages.cpp", &[]);
     if let Some(fortran) = Fortran::gnu() {
-        run(&mut Command::new(compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options)));
+        let options = [&options[..], &["-lpthread"]].concat();
+        for (program, sources) in [("arrays", &["arrays.f90"][..]), ("messages", &MESSAGES_OF_FORTRAN)] {
+            run(&mut Command::new(compiled_fortran(&fortran, program, sources, &options)));
+        }
     }
 }
 
@@ -239,6 +246,9 @@ fn headers_and_views_are_those_of_cpp() {
         }
     }
 }
+
+/// The program of messages in Fortran.
+const MESSAGES_OF_FORTRAN: [&str; 2] = ["messages.f90", "messages_threads.f90"];
 
 /// A compiler of Fortran.
 struct Fortran {
