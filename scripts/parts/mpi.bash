@@ -36,12 +36,12 @@ without_room() {
     ! grep -qiE 'bus error|signal:? 7|SIGBUS' <<<"$out" || { echo "a bus error: $*: $out" >&2; return 1; }
 }
 
-# in_c NAME MPICC RANKS: programs in C and C++ that are linked to an MPI: an example, random cases, and what calls return on each
-# thread level and after the end of MPI. The launcher is `launcher`.
+# in_c NAME MPICC RANKS: programs in C and C++ that are linked to an MPI: an example, random cases, messages, and what calls return on
+# each thread level and after the end of MPI. The launcher is `launcher`.
 in_c() {
     local name=$1 mpicc=$2 program n level
     mkdir -p target/in-c
-    for program in cases mpi; do
+    for program in cases messages mpi; do
         "$mpicc" -std=c99 -O1 -Wall -Wextra -pedantic -Werror -DWITH_MPI -I crates/c/include "crates/c/tests/programs/$program.c" \
             -o "target/in-c/$program-$name" -L "$libraries" -lhaloport_c -lpthread "-Wl,-rpath,$libraries"
     done
@@ -49,17 +49,18 @@ in_c() {
     for n in $3; do
         crates/c/examples/run heat.c "$n"
         "${launcher[@]}" -n "$n" "target/in-c/cases-$name" $((first_case + 100 * n)) "$(usual 40 100)"
+        "${launcher[@]}" -n "$n" "target/in-c/messages-$name" $((first_case + 100 * n)) "$(usual 15 60)"
     done
     [ -z "$thorough" ] || crates/c/examples/run views.cpp 4
     for level in $(usual multiple "single funneled multiple"); do "${launcher[@]}" -n 2 "target/in-c/mpi-$name" "$level"; done
 }
 
-# in_fortran NAME MPICC WORLD RANKS: random cases in Fortran, in a program that is linked to an MPI by its C compiler.
+# in_fortran NAME MPICC WORLD RANKS: random cases and messages in Fortran, in a program that is linked to an MPI by its C compiler.
 in_fortran() {
     local name=$1 mpicc=$2 world=$3 n folder=target/in-fortran/$1 source
     mkdir -p "$folder"
     gcc -c -std=c11 -O1 -Wall -Wextra -Werror -I crates/c/include crates/c/fortran/haloport_fortran.c -o "$folder/descriptors.o"
-    for source in fortran/haloport tests/programs/cases tests/programs/cases_mpi; do
+    for source in fortran/haloport tests/programs/cases tests/programs/messages tests/programs/cases_mpi; do
         gfortran -c -std=f2018 -O1 -Wall -Wextra -Werror -J "$folder" "crates/c/$source.f90" -o "$folder/${source##*/}.o"
     done
     "$mpicc" "$folder"/*.o -o "$folder/cases" -L "$libraries" -lhaloport_c "-Wl,-rpath,$libraries" -lgfortran

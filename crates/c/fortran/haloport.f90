@@ -24,8 +24,8 @@ module haloport
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
-  public :: hp_comm, hp_memory, hp_pattern, hp_plan, hp_stream, hp_ticket
-  public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_pattern_create, hp_plan_create
+  public :: hp_comm, hp_line, hp_memory, hp_pattern, hp_plan, hp_sparse, hp_stream, hp_ticket
+  public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_line_create, hp_pattern_create, hp_plan_create, hp_sparse_create
   public :: hp_default, hp_block, hp_on
 
   ! The ranks of a program, seen from one of them.
@@ -76,6 +76,36 @@ module haloport
     procedure :: free => memory_free
   end type
 
+  ! Messages of any size between ranks that change from round to round.
+  type :: hp_sparse
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: exchange => sparse_exchange
+    procedure :: start => sparse_start
+    procedure :: finish => sparse_finish
+    procedure :: ready => sparse_ready
+    procedure :: take => sparse_take
+    procedure :: free => sparse_free
+  end type
+
+  ! Ranks along a line, each of which passes payloads of any size to the ranks before and after it.
+  type :: hp_line
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure, private :: items_32, items_64
+    generic :: items => items_32, items_64
+    procedure :: left => line_left
+    procedure :: right => line_right
+    procedure :: exchange => line_exchange
+    procedure :: start => line_start
+    procedure :: finish => line_finish
+    procedure :: ready => line_ready
+    procedure :: take => line_take
+    procedure :: free => line_free
+  end type
+
   ! Names an exchange that was started, until it is finished.
   type :: hp_ticket
     private
@@ -96,6 +126,10 @@ module haloport
 
   interface hp_pattern_create
     module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_lists
+  end interface
+
+  interface hp_line_create
+    module procedure line_even_32, line_even_64, line_of_items_32, line_of_items_64
   end interface
 
   interface hp_allocate
@@ -239,6 +273,88 @@ module haloport
       type(*), intent(inout), asynchronous :: a1(..)
       type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
         a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    end function
+    integer(c_int) function hpf_sparse_create(comm, is_fixed, receivers, to, senders, come_from, sparse) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: is_fixed, receivers, senders
+      integer(c_int32_t), intent(in) :: to(*), come_from(*)
+      type(c_ptr), intent(out) :: sparse
+    end function
+    integer(c_int) function hpf_sparse_start(sparse, messages, to, counts, values) bind(c)
+      import
+      type(c_ptr), value :: sparse
+      integer(c_int64_t), value :: messages
+      integer(c_int32_t), intent(in) :: to(*), counts(*)
+      type(*), intent(in) :: values(..)
+    end function
+    integer(c_int) function hpf_sparse_ready(sparse, ready) bind(c)
+      import
+      type(c_ptr), value :: sparse
+      integer(c_int32_t), intent(out) :: ready
+    end function
+    integer(c_int) function hpf_sparse_finish(sparse, messages) bind(c)
+      import
+      type(c_ptr), value :: sparse
+      integer(c_int64_t), intent(out) :: messages
+    end function
+    subroutine hpf_sparse_list(sparse, from, bytes) bind(c)
+      import
+      type(c_ptr), value :: sparse
+      integer(c_int32_t), intent(out) :: from(*)
+      integer(c_int64_t), intent(out) :: bytes(*)
+    end subroutine
+    integer(c_int) function hpf_sparse_take(sparse, is_one, message, array) bind(c)
+      import
+      type(c_ptr), value :: sparse
+      integer(c_int32_t), value :: is_one
+      integer(c_int64_t), value :: message
+      type(*), intent(inout) :: array(..)
+    end function
+    integer(c_int) function hpf_sparse_free(sparse) bind(c)
+      import
+      type(c_ptr), value :: sparse
+    end function
+    integer(c_int) function hpf_line_create(comm, is_even, lower, upper, line) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: is_even
+      integer(c_int64_t), value :: lower, upper
+      type(c_ptr), intent(out) :: line
+    end function
+    integer(c_int) function hpf_line_items(line, lower, upper) bind(c)
+      import
+      type(c_ptr), value :: line
+      integer(c_int64_t), intent(out) :: lower, upper
+    end function
+    integer(c_int) function hpf_line_neighbours(line, left, right) bind(c)
+      import
+      type(c_ptr), value :: line
+      integer(c_int32_t), intent(out) :: left, right
+    end function
+    integer(c_int) function hpf_line_start(line, left, right) bind(c)
+      import
+      type(c_ptr), value :: line
+      type(*), intent(in), optional :: left(..), right(..)
+    end function
+    integer(c_int) function hpf_line_ready(line, ready) bind(c)
+      import
+      type(c_ptr), value :: line
+      integer(c_int32_t), intent(out) :: ready
+    end function
+    integer(c_int) function hpf_line_finish(line, left_bytes, right_bytes) bind(c)
+      import
+      type(c_ptr), value :: line
+      integer(c_int64_t), intent(out) :: left_bytes, right_bytes
+    end function
+    integer(c_int) function hpf_line_take(line, left, right) bind(c)
+      import
+      type(c_ptr), value :: line
+      type(*), intent(inout), optional :: left(..), right(..)
+    end function
+    integer(c_int) function hpf_line_free(line) bind(c)
+      import
+      type(c_ptr), value :: line
     end function
     subroutine hpf_message(text, length) bind(c)
       import
@@ -991,6 +1107,300 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hpf_plan_free(self%handle)
+    self%handle = c_null_ptr
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! --- Messages of any size ---
+
+  ! An exchange of messages between ranks that change from round to round, such as particles that move to another rank. Each rank
+  ! names the receivers of its messages; a receiver need not know. All ranks go through the same number of rounds, also those that
+  ! send nothing. Ranks count from 0.
+  !
+  ! By default each rank may send to any, also to itself, and waits for all others. With `to` and `come_from`, this rank sends to
+  ! the ranks `to` alone, messages come from the ranks `come_from` alone, and no rank waits for distant ones. If one rank fixes
+  ! them, all do. Collective.
+  !
+  ! A round makes progress in calls of Haloport on all ranks. Between its `start` and its `finish`, a rank must not wait for
+  ! another one by other means, such as MPI: that one may wait for a message that this rank has not received.
+  subroutine hp_sparse_create(sparse, comm, to, come_from, stat, errmsg)
+    type(hp_sparse), intent(out) :: sparse
+    type(hp_comm), intent(in) :: comm
+    integer, intent(in), optional :: to(:), come_from(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t), allocatable :: receivers(:), senders(:)
+    allocate (receivers(0), senders(0))
+    if (present(to)) receivers = int(to, c_int32_t)
+    if (present(come_from)) senders = int(come_from, c_int32_t)
+    if (present(to) .neqv. present(come_from)) call hpf_complain( &
+      'to, come_from: expected both, or neither, found one of them'//c_null_char)
+    call ended(hpf_sparse_create(comm%handle, merge(1, 0, present(to)), size(receivers, kind=c_int32_t), receivers, &
+      size(senders, kind=c_int32_t), senders, sparse%handle), stat, errmsg)
+  end subroutine
+
+  ! `start` and `finish` in one call.
+  subroutine sparse_exchange(self, to, counts, values, from, bytes, stat, errmsg)
+    class(hp_sparse), intent(in) :: self
+    integer, intent(in) :: to(:), counts(:)
+    type(*), intent(in) :: values(..)
+    integer, allocatable, intent(out) :: from(:)
+    integer(c_int64_t), allocatable, intent(out) :: bytes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = start_messages(self, to, counts, values)
+    if (code == 0) then
+      call finish_messages(self, from, bytes, code)
+    else
+      allocate (from(0), bytes(0))
+    end if
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! Starts a round: to each rank of `to` go as many elements of `values`, one after the other along its last axis, as `counts`
+  ! says. `values` is an array of any type, kind and rank, or a section; a rank without messages passes one without elements. It
+  ! is copied, and may change afterwards. Messages for one rank come in their order here. Does not wait.
+  subroutine sparse_start(self, to, counts, values, stat, errmsg)
+    class(hp_sparse), intent(in) :: self
+    integer, intent(in) :: to(:), counts(:)
+    type(*), intent(in) :: values(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(start_messages(self, to, counts, values), stat, errmsg)
+  end subroutine
+
+  ! Finishes the round: waits until it is complete, and makes lists of the senders of the messages that have come, and of their
+  ! sizes in bytes: in the order of the senders, and those of one sender in order. `take` copies the messages, until the next
+  ! round is finished.
+  subroutine sparse_finish(self, from, bytes, stat, errmsg)
+    class(hp_sparse), intent(in) :: self
+    integer, allocatable, intent(out) :: from(:)
+    integer(c_int64_t), allocatable, intent(out) :: bytes(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    call finish_messages(self, from, bytes, code)
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  integer(c_int) function start_messages(sparse, to, counts, values)
+    class(hp_sparse), intent(in) :: sparse
+    integer, intent(in) :: to(:), counts(:)
+    type(*), intent(in) :: values(..)
+    call check_length('counts', size(counts), size(to))
+    start_messages = hpf_sparse_start(sparse%handle, size(to, kind=c_int64_t), int(to, c_int32_t), int(counts, c_int32_t), values)
+  end function
+
+  subroutine finish_messages(sparse, from, bytes, code)
+    class(hp_sparse), intent(in) :: sparse
+    integer, allocatable, intent(out) :: from(:)
+    integer(c_int64_t), allocatable, intent(out) :: bytes(:)
+    integer(c_int), intent(out) :: code
+    integer(c_int32_t), allocatable :: ranks(:)
+    integer(c_int64_t) :: messages
+    code = hpf_sparse_finish(sparse%handle, messages)
+    allocate (ranks(messages), bytes(messages))
+    if (messages > 0) call hpf_sparse_list(sparse%handle, ranks, bytes)
+    from = int(ranks)
+  end subroutine
+
+  ! Makes progress, and tells whether `finish` would return without waiting for another rank; `.false.` after a failure. Does not
+  ! block.
+  logical function sparse_ready(self, stat, errmsg)
+    class(hp_sparse), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: ready
+    call ended(hpf_sparse_ready(self%handle, ready), stat, errmsg)
+    sparse_ready = ready /= 0
+  end function
+
+  ! Copies a message that has come into an array of its size, of any type, kind and rank: the one at this place in the lists of
+  ! `finish`, or by default all messages, one after the other.
+  subroutine sparse_take(self, array, message, stat, errmsg)
+    class(hp_sparse), intent(in) :: self
+    type(*), intent(inout) :: array(..)
+    integer, intent(in), optional :: message
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: place
+    place = 0
+    if (present(message)) place = int(message, c_int64_t)
+    call ended(hpf_sparse_take(self%handle, merge(1, 0, present(message)), place, array), stat, errmsg)
+  end subroutine
+
+  ! Waits for a round in flight, discards its messages, and frees the exchange.
+  subroutine sparse_free(self, stat, errmsg)
+    class(hp_sparse), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hpf_sparse_free(self%handle)
+    self%handle = c_null_ptr
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! `hp_line_create(line, comm, items)` makes a line of ranks, in their order: each owns consecutive items, or none, such as rows
+  ! of a sorted table, and passes payloads of any size to the rank before it, its left, and to the rank after it, its right.
+  ! `items` is the number of items of all ranks, which then have equal shares; or the first and the last item of this rank, which
+  ! follow those of the rank before, `[1, 0]` for none on the first rank. Items count from 1. All ranks go through the same number
+  ! of rounds, which make progress as those of `hp_sparse` do. Collective.
+
+  subroutine line_even_64(line, comm, items, stat, errmsg)
+    type(hp_line), intent(out) :: line
+    type(hp_comm), intent(in) :: comm
+    integer(c_int64_t), intent(in) :: items
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_line_create(comm%handle, 1, 1_c_int64_t, items, line%handle), stat, errmsg)
+  end subroutine
+
+  subroutine line_even_32(line, comm, items, stat, errmsg)
+    type(hp_line), intent(out) :: line
+    type(hp_comm), intent(in) :: comm
+    integer(c_int32_t), intent(in) :: items
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call line_even_64(line, comm, int(items, c_int64_t), stat, errmsg)
+  end subroutine
+
+  subroutine line_of_items_64(line, comm, items, stat, errmsg)
+    type(hp_line), intent(out) :: line
+    type(hp_comm), intent(in) :: comm
+    integer(c_int64_t), intent(in) :: items(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: ends(2)
+    ends = 1
+    call check_length('items', size(items), 2)
+    if (size(items) == 2) ends = items
+    call ended(hpf_line_create(comm%handle, 0, ends(1), ends(2), line%handle), stat, errmsg)
+  end subroutine
+
+  subroutine line_of_items_32(line, comm, items, stat, errmsg)
+    type(hp_line), intent(out) :: line
+    type(hp_comm), intent(in) :: comm
+    integer(c_int32_t), intent(in) :: items(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call line_of_items_64(line, comm, int(items, c_int64_t), stat, errmsg)
+  end subroutine
+
+  ! `items(lower, upper)` of a line: the first and the last item of this rank, from 1. If there are none, `upper` is one less than
+  ! `lower`, 1 and 0 after a failure.
+  subroutine items_64(self, lower, upper, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    integer(c_int64_t), intent(out) :: lower, upper
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_line_items(self%handle, lower, upper), stat, errmsg)
+  end subroutine
+
+  subroutine items_32(self, lower, upper, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    integer(c_int32_t), intent(out) :: lower, upper
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: first, last
+    integer(c_int) :: code
+    code = hpf_line_items(self%handle, first, last)
+    lower = int(first, c_int32_t)
+    upper = int(last, c_int32_t)
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! The rank before this one, which may own no items; -1 if there is none, and after a failure.
+  integer function line_left(self, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: left, right
+    call ended(hpf_line_neighbours(self%handle, left, right), stat, errmsg)
+    line_left = int(left)
+  end function
+
+  ! The rank after this one, which may own no items; -1 if there is none, and after a failure.
+  integer function line_right(self, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: left, right
+    call ended(hpf_line_neighbours(self%handle, left, right), stat, errmsg)
+    line_right = int(right)
+  end function
+
+  ! `start` and `finish` in one call.
+  subroutine line_exchange(self, left, right, left_bytes, right_bytes, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    type(*), intent(in), optional :: left(..), right(..)
+    integer(c_int64_t), intent(out), optional :: left_bytes, right_bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: sizes(2)
+    integer(c_int) :: code
+    sizes = -1
+    code = hpf_line_start(self%handle, left, right)
+    if (code == 0) code = hpf_line_finish(self%handle, sizes(1), sizes(2))
+    if (present(left_bytes)) left_bytes = sizes(1)
+    if (present(right_bytes)) right_bytes = sizes(2)
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! Starts a round: sends `left` to the rank before this one and `right` to the rank after it: arrays of any type, kind and rank,
+  ! or sections. They are copied, and may change afterwards. An array without elements is a payload; without the argument there is
+  ! none. At the ends of the line they are dropped. Does not wait.
+  subroutine line_start(self, left, right, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    type(*), intent(in), optional :: left(..), right(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_line_start(self%handle, left, right), stat, errmsg)
+  end subroutine
+
+  ! Finishes the round: waits for the two ranks beside this one alone, and tells the sizes in bytes of the payloads that have come
+  ! from there; -1 for none. `take` copies them, until the next round is finished.
+  subroutine line_finish(self, left_bytes, right_bytes, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    integer(c_int64_t), intent(out), optional :: left_bytes, right_bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: sizes(2)
+    integer(c_int) :: code
+    code = hpf_line_finish(self%handle, sizes(1), sizes(2))
+    if (present(left_bytes)) left_bytes = sizes(1)
+    if (present(right_bytes)) right_bytes = sizes(2)
+    call ended(code, stat, errmsg)
+  end subroutine
+
+  ! Makes progress, and tells whether `finish` would return without waiting for a neighbour; `.false.` after a failure. Does not
+  ! block.
+  logical function line_ready(self, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: ready
+    call ended(hpf_line_ready(self%handle, ready), stat, errmsg)
+    line_ready = ready /= 0
+  end function
+
+  ! Copies the payload that has come from the left, or from the right, or both, into arrays of their sizes, of any type, kind and
+  ! rank.
+  subroutine line_take(self, left, right, stat, errmsg)
+    class(hp_line), intent(in) :: self
+    type(*), intent(inout), optional :: left(..), right(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_line_take(self%handle, left, right), stat, errmsg)
+  end subroutine
+
+  ! Waits for a round in flight, discards its payloads, and frees the line.
+  subroutine line_free(self, stat, errmsg)
+    class(hp_line), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hpf_line_free(self%handle)
     self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine

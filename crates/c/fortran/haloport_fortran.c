@@ -146,12 +146,16 @@ static int set_vector(const char *words, int number, int grid_axes, hp_array *to
     return 0;
 }
 
+static int check_version(const CFI_cdesc_t *found, int number) {
+    if (found->version == CFI_VERSION) return 0;
+    return refused("expected an array as the C compiler's ISO_Fortran_binding.h has it, found one of another compiler; compile "
+                   "haloport_fortran.c with the header of your Fortran compiler", number);
+}
+
 static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const char *axes, const char *vector, const int64_t *origin,
                     hp_array *to) {
     hp_array made = HP_ARRAY_INIT;
-    if (found->version != CFI_VERSION)
-        return refused("expected an array as the C compiler's ISO_Fortran_binding.h has it, found one of another compiler; compile "
-                       "haloport_fortran.c with the header of your Fortran compiler", number);
+    if (check_version(found, number)) return HP_ARGUMENT;
     if (found->rank < 1 || found->rank > MOST_AXES) return refused("expected an array of 1 to 8 axes", number);
     made.type = type_of(found);
     made.element_bytes = (int32_t)found->elem_len;
@@ -430,5 +434,305 @@ int hpf_plan_describe(hpf_plan *plan, char *text, size_t *bytes) {
 int hpf_plan_free(hpf_plan *plan) {
     hp_status status = plan ? hp_plan_free(plan->plan) : HP_OK;
     free(plan);
+    return ended(status);
+}
+
+/* --- Messages of any size --- */
+
+/* An exchange, and the messages of its last round. */
+typedef struct hpf_sparse {
+    hp_sparse *sparse;
+    int64_t count;
+    const hp_received *came;
+} hpf_sparse;
+
+/* A line, and the payloads of its last round. */
+typedef struct hpf_line {
+    hp_line *line;
+    hp_payload from_left, from_right;
+} hpf_line;
+
+static const hp_payload NO_PAYLOAD = {HP_NO_PAYLOAD, NULL};
+
+/* The text of the failure for a handle of these types that is null. */
+static int missing(const char *kind) {
+    char text[TEXT];
+    snprintf(text, sizeof text, "expected %s, found one that was not made, or was freed", kind);
+    return refused(text, -1);
+}
+
+/* The size in bytes of an array or a scalar; -1 if it cannot be used. */
+static int64_t bytes_of(const CFI_cdesc_t *array) {
+    if (check_version(array, -1)) return -1;
+    int64_t bytes = (int64_t)array->elem_len;
+    for (int axis = 0; axis < array->rank; axis++) {
+        if (array->dim[axis].extent < 0) {
+            refused("expected an array whose size is known, found one of assumed size", -1);
+            return -1;
+        }
+        bytes *= array->dim[axis].extent;
+    }
+    return bytes;
+}
+
+/* Whether the elements of an array lie one after the other. */
+static int is_row(const CFI_cdesc_t *array) {
+    int64_t stride = (int64_t)array->elem_len;
+    for (int axis = 0; axis < array->rank; axis++) {
+        if (array->dim[axis].extent > 1 && array->dim[axis].sm != stride) return 0;
+        stride *= array->dim[axis].extent;
+    }
+    return 1;
+}
+
+/* Copies a part of an array into a row, and returns the end of that part of the row. */
+static char *gather(const CFI_cdesc_t *array, int axis, const char *first, char *row) {
+    if (axis < 0) {
+        memcpy(row, first, array->elem_len);
+        return row + array->elem_len;
+    }
+    for (int64_t place = 0; place < array->dim[axis].extent; place++)
+        row = gather(array, axis - 1, first + place * array->dim[axis].sm, row);
+    return row;
+}
+
+/* Copies a row into a part of an array, and returns the end of that part of the row. */
+static const char *scatter(const CFI_cdesc_t *array, int axis, char *first, const char *row) {
+    if (axis < 0) {
+        memcpy(first, row, array->elem_len);
+        return row + array->elem_len;
+    }
+    for (int64_t place = 0; place < array->dim[axis].extent; place++)
+        row = scatter(array, axis - 1, first + place * array->dim[axis].sm, row);
+    return row;
+}
+
+/*
+ * The elements of an array of `bytes` bytes in a row: where they are, or in memory that is written into `*copied`, for the caller to
+ * free. Null if there is no memory.
+ */
+static const char *row_of(const CFI_cdesc_t *array, int64_t bytes, char **copied) {
+    *copied = NULL;
+    if (bytes == 0) return "";
+    if (is_row(array)) return array->base_addr;
+    *copied = malloc((size_t)bytes);
+    if (*copied) gather(array, array->rank - 1, array->base_addr, *copied);
+    return *copied;
+}
+
+/* Copies a row of `bytes` bytes into the elements of an array. */
+static void put(const CFI_cdesc_t *array, const void *row, int64_t bytes) {
+    if (bytes == 0) return;
+    if (is_row(array))
+        memcpy(array->base_addr, row, (size_t)bytes);
+    else
+        scatter(array, array->rank - 1, array->base_addr, row);
+}
+
+int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t receivers, const int32_t *to, int32_t senders, const int32_t *come_from,
+                      hpf_sparse **sparse) {
+    hp_sparse *found = NULL;
+    hpf_sparse *made = calloc(1, sizeof *made);
+    *sparse = NULL;
+    if (!made) hpf_complain("expected memory for an exchange, found none");
+    /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
+    hp_status status = complaint[0] ? hp_sparse_between(comm, -1, NULL, 0, NULL, &found)
+                       : is_fixed   ? hp_sparse_between(comm, receivers, to, senders, come_from, &found)
+                                    : hp_sparse_create(comm, &found);
+    int wrong = complained() ? HP_ARGUMENT : ended(status);
+    if (wrong) {
+        free(made);
+        return wrong;
+    }
+    made->sparse = found;
+    *sparse = made;
+    return 0;
+}
+
+/* To rank `to[k]` go `counts[k]` elements along the last axis of `values`, one message after the other. */
+static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *to, const int32_t *counts, const CFI_cdesc_t *values) {
+    int64_t size = bytes_of(values), columns = values->rank > 0 ? values->dim[values->rank - 1].extent : 1, sum = 0;
+    if (size < 0) return HP_ARGUMENT;
+    for (int64_t message = 0; message < messages; message++) {
+        if (counts[message] < 0) return refused("counts: expected numbers of 0 or more, found another", -1);
+        sum += counts[message];
+    }
+    if (sum != columns) {
+        char text[TEXT];
+        snprintf(text, sizeof text, "counts: expected a sum of %lld, the extent of the last axis of `values`, found %lld",
+                 (long long)columns, (long long)sum);
+        return refused(text, -1);
+    }
+    char *copied;
+    const char *next = row_of(values, size, &copied);
+    int64_t *bytes = malloc((size_t)(messages + 1) * sizeof *bytes);
+    const void **data = malloc((size_t)(messages + 1) * sizeof *data);
+    int wrong = 0;
+    if (!next || !bytes || !data) wrong = refused("expected memory for messages, found none", -1);
+    for (int64_t message = 0; message < messages && !wrong; message++) {
+        bytes[message] = columns > 0 ? size / columns * counts[message] : 0, data[message] = next;
+        next += bytes[message];
+    }
+    if (!wrong) wrong = ended(hp_sparse_start(sparse->sparse, messages, to, bytes, data));
+    free(copied), free(bytes), free(data);
+    return wrong;
+}
+
+int hpf_sparse_start(hpf_sparse *sparse, int64_t messages, const int32_t *to, const int32_t *counts, const CFI_cdesc_t *values) {
+    if (complained()) return HP_ARGUMENT;
+    if (!sparse) return missing("an hp_sparse");
+    return start_messages(sparse, messages, to, counts, values);
+}
+
+int hpf_sparse_ready(const hpf_sparse *sparse, int32_t *ready) {
+    *ready = 0;
+    if (!sparse) return missing("an hp_sparse");
+    return ended(hp_sparse_ready(sparse->sparse, ready));
+}
+
+/* Writes the number of messages that have come. */
+int hpf_sparse_finish(hpf_sparse *sparse, int64_t *count) {
+    *count = 0;
+    if (!sparse) return missing("an hp_sparse");
+    hp_status status = hp_sparse_finish(sparse->sparse, &sparse->count, &sparse->came);
+    *count = sparse->count;
+    return ended(status);
+}
+
+/* The sender and the size of each message that has come. */
+void hpf_sparse_list(const hpf_sparse *sparse, int32_t *from, int64_t *bytes) {
+    for (int64_t place = 0; place < sparse->count; place++)
+        from[place] = sparse->came[place].rank, bytes[place] = sparse->came[place].bytes;
+}
+
+static int check_size(const char *name, const CFI_cdesc_t *array, int64_t expected) {
+    int64_t found = bytes_of(array);
+    if (found < 0) return HP_ARGUMENT;
+    if (found == expected) return 0;
+    char text[TEXT];
+    snprintf(text, sizeof text, "%s: expected an array of %lld bytes, found one of %lld bytes", name, (long long)expected,
+             (long long)found);
+    return refused(text, -1);
+}
+
+/* Copies a message, counted from 1, or all messages, one after the other. */
+int hpf_sparse_take(const hpf_sparse *sparse, int32_t is_one, int64_t message, const CFI_cdesc_t *array) {
+    if (!sparse) return missing("an hp_sparse");
+    if (is_one && (message < 1 || message > sparse->count)) {
+        char text[TEXT];
+        snprintf(text, sizeof text, "message: expected one of the %lld that have come, counted from 1, found %lld",
+                 (long long)sparse->count, (long long)message);
+        return refused(text, -1);
+    }
+    if (is_one) {
+        const hp_received *one = &sparse->came[message - 1];
+        if (check_size("array", array, one->bytes)) return HP_ARGUMENT;
+        put(array, one->data, one->bytes);
+        return 0;
+    }
+    int64_t bytes = 0;
+    for (int64_t place = 0; place < sparse->count; place++) bytes += sparse->came[place].bytes;
+    if (check_size("array", array, bytes)) return HP_ARGUMENT;
+    char *row = malloc((size_t)bytes + 1), *next = row;
+    if (!row) return refused("expected memory for messages, found none", -1);
+    for (int64_t place = 0; place < sparse->count; place++) {
+        size_t part = (size_t)sparse->came[place].bytes;
+        if (part > 0) memcpy(next, sparse->came[place].data, part);
+        next += part;
+    }
+    put(array, row, bytes);
+    free(row);
+    return 0;
+}
+
+int hpf_sparse_free(hpf_sparse *sparse) {
+    hp_status status = sparse ? hp_sparse_free(sparse->sparse) : HP_OK;
+    free(sparse);
+    return ended(status);
+}
+
+/* The items of this rank, which count from 1, are `lower` to `upper`. If `is_even`, there are `upper` items on all ranks. */
+int hpf_line_create(hp_comm *comm, int32_t is_even, int64_t lower, int64_t upper, hpf_line **line) {
+    hp_line *found = NULL;
+    hpf_line *made = calloc(1, sizeof *made);
+    *line = NULL;
+    if (!made) hpf_complain("expected memory for a line, found none");
+    if (!is_even && lower < 1 && !complaint[0])
+        snprintf(complaint, sizeof complaint, "items: expected numbers from 1 on, found %lld", (long long)lower);
+    hp_status status = complaint[0] ? hp_line_even(comm, -1, &found)
+                       : is_even    ? hp_line_even(comm, upper, &found)
+                                    : hp_line_create(comm, lower - 1, upper, &found);
+    int wrong = complained() ? HP_ARGUMENT : ended(status);
+    if (wrong) {
+        free(made);
+        return wrong;
+    }
+    made->line = found, made->from_left = made->from_right = NO_PAYLOAD;
+    *line = made;
+    return 0;
+}
+
+int hpf_line_items(const hpf_line *line, int64_t *lower, int64_t *upper) {
+    *lower = 1, *upper = 0;
+    if (!line) return missing("an hp_line");
+    hp_status status = hp_line_items(line->line, lower, upper, NULL);
+    *lower += 1;
+    return ended(status);
+}
+
+int hpf_line_neighbours(const hpf_line *line, int32_t *left, int32_t *right) {
+    *left = *right = -1;
+    if (!line) return missing("an hp_line");
+    return ended(hp_line_neighbours(line->line, left, right));
+}
+
+/* Absent arrays are null. */
+int hpf_line_start(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdesc_t *right) {
+    const CFI_cdesc_t *const sides[] = {left, right};
+    hp_payload given[] = {NO_PAYLOAD, NO_PAYLOAD};
+    char *copied[] = {NULL, NULL};
+    int wrong = 0;
+    if (!line) return missing("an hp_line");
+    for (int side = 0; side < 2 && !wrong; side++) {
+        if (!sides[side]) continue;
+        given[side].bytes = bytes_of(sides[side]);
+        if (given[side].bytes < 0) wrong = HP_ARGUMENT;
+        if (!wrong) given[side].data = row_of(sides[side], given[side].bytes, &copied[side]);
+        if (!wrong && !given[side].data) wrong = refused("expected memory for a payload, found none", -1);
+    }
+    if (!wrong) wrong = ended(hp_line_start(line->line, given[0], given[1]));
+    free(copied[0]), free(copied[1]);
+    return wrong;
+}
+
+int hpf_line_ready(const hpf_line *line, int32_t *ready) {
+    *ready = 0;
+    if (!line) return missing("an hp_line");
+    return ended(hp_line_ready(line->line, ready));
+}
+
+/* Writes the sizes of the payloads that have come; -1 for none. */
+int hpf_line_finish(hpf_line *line, int64_t *left_bytes, int64_t *right_bytes) {
+    *left_bytes = *right_bytes = HP_NO_PAYLOAD;
+    if (!line) return missing("an hp_line");
+    hp_status status = hp_line_finish(line->line, &line->from_left, &line->from_right);
+    *left_bytes = line->from_left.bytes, *right_bytes = line->from_right.bytes;
+    return ended(status);
+}
+
+int hpf_line_take(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdesc_t *right) {
+    if (!line) return missing("an hp_line");
+    if (left && line->from_left.bytes < 0) return refused("left: expected a payload that has come from there, found none", -1);
+    if (right && line->from_right.bytes < 0) return refused("right: expected a payload that has come from there, found none", -1);
+    if (left && check_size("left", left, line->from_left.bytes)) return HP_ARGUMENT;
+    if (right && check_size("right", right, line->from_right.bytes)) return HP_ARGUMENT;
+    if (left) put(left, line->from_left.data, line->from_left.bytes);
+    if (right) put(right, line->from_right.data, line->from_right.bytes);
+    return 0;
+}
+
+int hpf_line_free(hpf_line *line) {
+    hp_status status = line ? hp_line_free(line->line) : HP_OK;
+    free(line);
     return ended(status);
 }

@@ -6,7 +6,7 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, not ready.
+ * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, no messages, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
  * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused, until its
@@ -35,8 +35,8 @@ typedef enum hp_status {
     HP_DEVICE = 5,       /* a device or its driver failed, or is missing */
     HP_NO_MEMORY = 6,
     HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only */
-    HP_IN_FLIGHT = 8,    /* an exchange was not finished, none was started, or another thread uses the plan */
-    HP_POISONED = 9,     /* an exchange of the plan has failed; make it again, on all ranks */
+    HP_IN_FLIGHT = 8,    /* an exchange was not finished, none was started, or another thread uses the handle */
+    HP_POISONED = 9,     /* an exchange of the plan, or a round of messages, has failed; make the handle again, on all ranks */
     HP_PANIC = 10        /* a defect of Haloport */
 } hp_status;
 
@@ -54,6 +54,8 @@ typedef struct hp_comm hp_comm;
 typedef struct hp_pattern hp_pattern;
 typedef struct hp_plan hp_plan;
 typedef struct hp_memory hp_memory;
+typedef struct hp_sparse hp_sparse;
+typedef struct hp_line hp_line;
 
 /* HP_ABI of the library that was loaded. */
 uint32_t hp_abi(void);
@@ -363,6 +365,120 @@ hp_status hp_memory_create(hp_pattern *pattern, const hp_array *like, hp_memory 
 
 /* Frees the memory, after the plans that were made of it have been freed; null is allowed. */
 hp_status hp_memory_free(hp_memory *memory);
+
+/* --- Messages of any size ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Messages between ranks that change from round to round, such as particles that move to another rank. A message is bytes in
+ * memory of the host, and may be empty. Each rank names the receivers of its messages; a receiver need not know. All ranks go
+ * through the same number of rounds, also those that send nothing. Rounds of several exchanges, and exchanges of plans, can be in
+ * flight at once, and be finished in any order.
+ *
+ * A round makes progress in calls of this library on all ranks. Between its start and its finish, a rank must not wait for another
+ * one by other means, such as MPI: that one may wait for a message that this rank has not received.
+ */
+
+/* A message that has come. */
+typedef struct hp_received {
+    int32_t rank;              /* the sender */
+    int32_t unused;
+    int64_t bytes;
+    const void *data;          /* aligned as memory of malloc is; null if there are no bytes */
+} hp_received;
+
+/*
+ * An exchange in which each rank may send to any, also to itself. A round is complete when all messages of all ranks have been
+ * received, so each rank waits for all others. Collective.
+ */
+hp_status hp_sparse_create(hp_comm *comm, hp_sparse **sparse);
+
+/*
+ * The same between fixed neighbours: this rank sends to the ranks `to` alone, and messages come from the ranks `come_from` alone.
+ * Each has a rank at most once, in any order; this rank may be among them. A round is complete when those messages have been
+ * received, and no rank waits for distant ones. HP_REFUSED, on all ranks, if a sender is not expected, or does not send.
+ * Collective.
+ */
+hp_status hp_sparse_between(hp_comm *comm, int32_t receivers, const int32_t *to, int32_t senders, const int32_t *come_from,
+                            hp_sparse **sparse);
+
+/*
+ * Starts a round: sends the `bytes[k]` bytes at `data[k]` to rank `to[k]`, for each k below `messages`. Messages for one receiver
+ * come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting. Not
+ * collective: if an argument is wrong, this rank alone has a failure, and no round is started; other ranks wait for the one that
+ * it starts next. HP_IN_FLIGHT if a round was started and not finished.
+ */
+hp_status hp_sparse_start(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data);
+
+/* Makes progress; `*ready` tells whether hp_sparse_finish would return without waiting for another rank. Does not block. */
+hp_status hp_sparse_ready(hp_sparse *sparse, int32_t *ready);
+
+/*
+ * Finishes the round: waits until it is complete, and writes the number of messages that have come into `messages`, and the
+ * address of the first into `came`: in the order of the senders, and those of one sender in order. Both may be null. The list and
+ * the messages stay valid until the next hp_sparse_finish, hp_sparse_exchange or hp_sparse_free of this exchange: they may be
+ * sent on in the next round. After HP_WRONG_THREAD, the round is in flight as before.
+ */
+hp_status hp_sparse_finish(hp_sparse *sparse, int64_t *messages, const hp_received **came);
+
+/* hp_sparse_start and hp_sparse_finish in one call. */
+hp_status hp_sparse_exchange(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data,
+                             int64_t *came_messages, const hp_received **came);
+
+/*
+ * Waits for a round in flight, discards its messages, and frees the exchange with the messages that have come; null is allowed.
+ */
+hp_status hp_sparse_free(hp_sparse *sparse);
+
+/*
+ * Ranks along a line, in their order: each owns consecutive items, or none, such as rows of a sorted table, and passes payloads
+ * of any size to the rank before it, its left, and to the rank after it, its right. All ranks go through the same number of
+ * rounds, which make progress as those of hp_sparse do.
+ */
+
+/* A payload: `bytes` bytes in memory of the host. If `bytes` is HP_NO_PAYLOAD there is none; a payload of 0 bytes is one. */
+typedef struct hp_payload {
+    int64_t bytes;
+    const void *data;          /* of a payload that has come aligned as memory of malloc is; may be null if there are no bytes */
+} hp_payload;
+
+#define HP_NO_PAYLOAD INT64_C(-1)
+
+/*
+ * A line of which this rank owns the items from `lower` to below `upper`. The items of a rank follow those of the rank before.
+ * Collective.
+ */
+hp_status hp_line_create(hp_comm *comm, int64_t lower, int64_t upper, hp_line **line);
+
+/* A line of `items` items, in equal shares of all ranks; those of the last ranks may have one less. Collective. */
+hp_status hp_line_even(hp_comm *comm, int64_t items, hp_line **line);
+
+/* The items of this rank, and the number of items of all ranks. Any of the pointers may be null. */
+hp_status hp_line_items(const hp_line *line, int64_t *lower, int64_t *upper, int64_t *items);
+
+/* The ranks before and after this one, which may own no items; -1 at an end of the line. Either pointer may be null. */
+hp_status hp_line_neighbours(const hp_line *line, int32_t *left, int32_t *right);
+
+/*
+ * Starts a round: sends a payload to the left and one to the right. Those beyond the ends of the line are dropped. Copies them,
+ * and returns without waiting. Not collective, as hp_sparse_start. HP_IN_FLIGHT if a round was started and not finished.
+ */
+hp_status hp_line_start(hp_line *line, hp_payload left, hp_payload right);
+
+/* Makes progress; `*ready` tells whether hp_line_finish would return without waiting for a neighbour. Does not block. */
+hp_status hp_line_ready(hp_line *line, int32_t *ready);
+
+/*
+ * Finishes the round: waits for the two neighbours alone, and writes their payloads. Either pointer may be null. The payloads
+ * stay valid until the next hp_line_finish, hp_line_exchange or hp_line_free of this line: they may be passed on in the next
+ * round. After HP_WRONG_THREAD, the round is in flight as before.
+ */
+hp_status hp_line_finish(hp_line *line, hp_payload *from_left, hp_payload *from_right);
+
+/* hp_line_start and hp_line_finish in one call. */
+hp_status hp_line_exchange(hp_line *line, hp_payload left, hp_payload right, hp_payload *from_left, hp_payload *from_right);
+
+/* Waits for a round in flight, discards its payloads, and frees the line with the payloads that have come; null is allowed. */
+hp_status hp_line_free(hp_line *line);
 
 #ifdef __cplusplus
 }

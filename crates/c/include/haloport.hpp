@@ -16,7 +16,9 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -441,6 +443,258 @@ private:
     // Of a call: none of a fixed plan.
     std::size_t arrays_ = 0;
     bool without_domains_ = false;
+};
+
+/// A payload or the content of a message: bytes that lie elsewhere. Made of anything with data() and size() whose elements
+/// are trivially copyable, such as std::vector, std::array, std::string and std::span.
+class payload {
+public:
+    payload() = default;
+    payload(const void *data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
+    template <class V, class = std::void_t<decltype(std::declval<const V &>().data()), decltype(std::declval<const V &>().size())>>
+    payload(const V &values) noexcept : data_(values.data()), bytes_(values.size() * sizeof(*values.data())) {
+        using element = std::remove_reference_t<decltype(*values.data())>;
+        static_assert(std::is_trivially_copyable_v<element>, "payloads travel as bytes, so elements must be trivially copyable");
+    }
+
+    const void *data() const noexcept { return data_; }
+    std::size_t bytes() const noexcept { return bytes_; }
+    /// A copy, as elements of this type. Throws `std::invalid_argument` unless their size divides the number of bytes.
+    template <class T>
+    std::vector<T> as() const {
+        static_assert(std::is_trivially_copyable_v<T>, "payloads travel as bytes, so elements must be trivially copyable");
+        if (bytes_ % sizeof(T) != 0)
+            throw std::invalid_argument("haloport: expected elements of " + std::to_string(sizeof(T)) + " bytes, found " +
+                                        std::to_string(bytes_) + " bytes");
+        std::vector<T> made(bytes_ / sizeof(T));
+        if (bytes_ > 0) std::memcpy(made.data(), data_, bytes_);
+        return made;
+    }
+
+private:
+    const void *data_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+namespace detail {
+
+/// A round that was started. Finish it; otherwise its destructor does, what has come is lost, and so are errors. One that
+/// was moved from has no round: `finish` and `ready` throw `std::logic_error`, as `finish` does a second time.
+template <class Exchange, class Handle>
+class [[nodiscard]] pending_round {
+public:
+    explicit pending_round(Handle *of) : of_(of) {}
+    pending_round(pending_round &&other) noexcept
+        : of_(std::exchange(other.of_, nullptr)), finished_(other.finished_) {}
+    pending_round &operator=(pending_round &&) = delete;
+    ~pending_round() {
+        if (of_ && !finished_) Exchange::discard(of_);
+    }
+    /// Waits until the round is complete, and returns what has come: valid until the next round is finished, or the
+    /// exchange ends.
+    auto finish() {
+        check_own();
+        if (finished_) throw std::logic_error("haloport: expected a round to finish, found one that was finished");
+        auto came = Exchange::finished(of_);
+        finished_ = true;
+        return came;
+    }
+    /// Makes progress, and tells whether `finish` would return without waiting; true if it was finished. Does not
+    /// block.
+    bool ready() const {
+        check_own();
+        return finished_ || Exchange::is_ready(of_);
+    }
+
+private:
+    void check_own() const {
+        if (!of_) throw std::logic_error("haloport: expected a round that was started, found one that was moved from");
+    }
+    Handle *of_; // null if it was moved from
+    bool finished_ = false;
+};
+
+} // namespace detail
+
+/// A message to a rank, or from one.
+struct message {
+    int rank = 0;
+    payload content;
+};
+
+/// Messages of any size between ranks, in rounds: receivers need not know. All ranks go through the same number of rounds.
+/// Between the start of one and its finish, a rank must not wait for another rank by other means, such as MPI.
+class sparse {
+public:
+    using pending = detail::pending_round<sparse, hp_sparse>;
+
+    /// Each rank may send to any, and waits for all. Collective.
+    explicit sparse(const communicator &comm) {
+        hp_sparse *made = nullptr;
+        check(hp_sparse_create(comm.get(), &made));
+        handle_.reset(made);
+    }
+
+    /// This rank sends to the ranks `to` alone, messages come from the ranks `come_from` alone, and no rank waits for
+    /// others. Collective.
+    sparse(const communicator &comm, const std::vector<std::int32_t> &to, const std::vector<std::int32_t> &come_from) {
+        hp_sparse *made = nullptr;
+        check(hp_sparse_between(comm.get(), static_cast<std::int32_t>(to.size()), to.data(),
+                                static_cast<std::int32_t>(come_from.size()), come_from.data(), &made));
+        handle_.reset(made);
+    }
+
+    /// Starts a round of these messages, which are copied. Does not wait.
+    pending start(const std::vector<message> &messages) {
+        const listed list(messages);
+        check(hp_sparse_start(get(), list.count(), list.to.data(), list.bytes.data(), list.data.data()));
+        return pending(get());
+    }
+
+    /// Sends these messages, and returns those that have come: in the order of the senders, and those of one sender in
+    /// order. Their bytes are valid until the next round is finished, or the exchange ends; they may be sent on in the
+    /// next round.
+    std::vector<message> operator()(const std::vector<message> &messages) {
+        const listed list(messages);
+        std::int64_t count = 0;
+        const hp_received *came = nullptr;
+        check(hp_sparse_exchange(get(), list.count(), list.to.data(), list.bytes.data(), list.data.data(), &count, &came));
+        return found(count, came);
+    }
+
+    hp_sparse *get() const noexcept { return handle_.get(); }
+
+private:
+    friend pending;
+
+    // Messages as haloport.h takes them.
+    struct listed {
+        explicit listed(const std::vector<message> &messages) {
+            for (const message &one : messages) {
+                to.push_back(one.rank);
+                bytes.push_back(static_cast<std::int64_t>(one.content.bytes()));
+                data.push_back(one.content.data());
+            }
+        }
+        std::int64_t count() const { return static_cast<std::int64_t>(to.size()); }
+        std::vector<std::int32_t> to;
+        std::vector<std::int64_t> bytes;
+        std::vector<const void *> data;
+    };
+
+    static std::vector<message> found(std::int64_t count, const hp_received *came) {
+        std::vector<message> made;
+        for (std::int64_t place = 0; place < count; place++)
+            made.push_back({came[place].rank, payload(came[place].data, static_cast<std::size_t>(came[place].bytes))});
+        return made;
+    }
+    static std::vector<message> finished(hp_sparse *of) {
+        std::int64_t count = 0;
+        const hp_received *came = nullptr;
+        check(hp_sparse_finish(of, &count, &came));
+        return found(count, came);
+    }
+    static bool is_ready(hp_sparse *of) {
+        std::int32_t found = 0;
+        check(hp_sparse_ready(of, &found));
+        return found != 0;
+    }
+    static void discard(hp_sparse *of) noexcept { hp_sparse_finish(of, nullptr, nullptr); }
+
+    detail::handle<hp_sparse, hp_sparse_free> handle_;
+};
+
+/// The payloads to or from the ranks before and after this one on a line. Without a value there is none; an empty payload
+/// is one.
+struct payloads {
+    std::optional<payload> left, right;
+};
+
+/// Ranks along a line, in their order: each owns consecutive items, or none, and passes payloads of any size to the two
+/// ranks beside it.
+class line {
+public:
+    using pending = detail::pending_round<line, hp_line>;
+
+    /// This rank owns the items from `lower` to below `upper`, which follow those of the rank before. Collective.
+    line(const communicator &comm, std::int64_t lower, std::int64_t upper) {
+        hp_line *made = nullptr;
+        check(hp_line_create(comm.get(), lower, upper, &made));
+        handle_.reset(made);
+    }
+
+    /// `items` items in equal shares of all ranks; those of the last ranks may have one less. Collective.
+    static line even(const communicator &comm, std::int64_t items) {
+        line made;
+        hp_line *handle = nullptr;
+        check(hp_line_even(comm.get(), items, &handle));
+        made.handle_.reset(handle);
+        return made;
+    }
+
+    /// The first item of this rank, and the one past its last.
+    std::int64_t lower() const { return numbers()[0]; }
+    std::int64_t upper() const { return numbers()[1]; }
+    /// The number of items of all ranks.
+    std::int64_t items() const { return numbers()[2]; }
+    /// The ranks before and after this one, which may own no items; -1 at an end of the line.
+    int left() const { return neighbours().first; }
+    int right() const { return neighbours().second; }
+
+    /// Starts a round: sends payloads to the left and to the right, which are copied. Those beyond the ends of the line
+    /// are dropped. Does not wait.
+    pending start(const std::optional<payload> &left, const std::optional<payload> &right) {
+        check(hp_line_start(get(), given(left), given(right)));
+        return pending(get());
+    }
+
+    /// Sends payloads to the left and to the right, and returns those that have come from there. Their bytes are valid
+    /// until the next round is finished, or the line ends; they may be passed on in the next round. Waits for the two
+    /// ranks beside this one alone.
+    payloads operator()(const std::optional<payload> &left, const std::optional<payload> &right) {
+        hp_payload from_left, from_right;
+        check(hp_line_exchange(get(), given(left), given(right), &from_left, &from_right));
+        return {found(from_left), found(from_right)};
+    }
+
+    hp_line *get() const noexcept { return handle_.get(); }
+
+private:
+    friend pending;
+
+    line() = default;
+
+    std::array<std::int64_t, 3> numbers() const {
+        std::array<std::int64_t, 3> found{};
+        check(hp_line_items(get(), &found[0], &found[1], &found[2]));
+        return found;
+    }
+    std::pair<int, int> neighbours() const {
+        std::int32_t left = 0, right = 0;
+        check(hp_line_neighbours(get(), &left, &right));
+        return {left, right};
+    }
+    // Inlined, GCC may warn that the value of an optional without one is used (-Wmaybe-uninitialized, with -fsanitize=address).
+    [[gnu::noinline]] static hp_payload given(const std::optional<payload> &of) {
+        return of ? hp_payload{static_cast<std::int64_t>(of->bytes()), of->data()} : hp_payload{HP_NO_PAYLOAD, nullptr};
+    }
+    static std::optional<payload> found(const hp_payload &of) {
+        if (of.bytes == HP_NO_PAYLOAD) return std::nullopt;
+        return payload(of.data, static_cast<std::size_t>(of.bytes));
+    }
+    static payloads finished(hp_line *of) {
+        hp_payload from_left, from_right;
+        check(hp_line_finish(of, &from_left, &from_right));
+        return {found(from_left), found(from_right)};
+    }
+    static bool is_ready(hp_line *of) {
+        std::int32_t found = 0;
+        check(hp_line_ready(of, &found));
+        return found != 0;
+    }
+    static void discard(hp_line *of) noexcept { hp_line_finish(of, nullptr, nullptr); }
+
+    detail::handle<hp_line, hp_line_free> handle_;
 };
 
 } // namespace haloport

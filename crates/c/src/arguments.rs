@@ -1,10 +1,10 @@
 //! Pointers and numbers that callers pass.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 
 use crate::handle::{Handle, Kind};
-use crate::status::Failure;
+use crate::status::{Failure, Status};
 
 /// The elements of an array of the caller; none may be there if their number is 0.
 ///
@@ -49,6 +49,26 @@ pub(crate) unsafe fn slice_mut<'a, T>(
 pub(crate) unsafe fn one<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { slice(pointer, 1, name) }.map(|found| &found[0])
+}
+
+/// A copy of bytes of the caller. The arguments have their names.
+///
+/// # Safety
+/// Unless it is null, `first` is the address of that many bytes, which nothing writes meanwhile.
+pub(crate) unsafe fn copied(
+    (bytes, name_of_bytes): (i64, &str),
+    (first, name_of_first): (*const c_void, &str),
+) -> Result<Vec<u8>, Failure> {
+    let bytes = count(bytes, name_of_bytes)?;
+    // SAFETY: the caller's promise.
+    let found = unsafe { slice(first.cast::<u8>(), bytes, name_of_first)? };
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes).map_err(|_| Failure {
+        status: Status::NoMemory,
+        text: format!("{name_of_first}: expected memory for a copy of {bytes} bytes, found none"),
+    })?;
+    copy.extend_from_slice(found);
+    Ok(copy)
 }
 
 /// A struct of the header, which starts with its size.
@@ -130,6 +150,17 @@ pub(crate) unsafe fn write<T>(to: *mut T, value: T) {
     if !to.is_null() {
         // SAFETY: the caller's promise; the memory may hold anything.
         unsafe { to.write_unaligned(value) };
+    }
+}
+
+/// Checks that there is a place for the handle that a collective call makes, before other ranks wait for this one.
+pub(crate) fn check_place<T: Kind>(made: *mut Handle<T>) -> Result<(), Failure> {
+    match made.is_null() {
+        true => Err(Failure::argument(format!(
+            "{}: expected a place for it, found null",
+            T::NAME.trim_start_matches("hp_")
+        ))),
+        false => Ok(()),
     }
 }
 

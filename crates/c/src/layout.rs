@@ -5,7 +5,9 @@ use std::mem::offset_of;
 use crate::array::{self, CArray};
 use crate::comm;
 use crate::flights;
+use crate::line::{self, CPayload};
 use crate::log;
+use crate::messages::CReceived;
 use crate::pattern::{self, CBox, CGrid, CIds, CList};
 use crate::plan::COptions;
 use crate::status::{self, Status};
@@ -53,6 +55,8 @@ pub fn layouts() -> Vec<Layout> {
             queue "queue",
         }),
         layout!("hp_stream", CStream { kind "kind", unused "unused", handle "handle" }),
+        layout!("hp_received", CReceived { rank "rank", unused "unused", bytes "bytes", data "data" }),
+        layout!("hp_payload", CPayload { bytes "bytes", data "data" }),
     ]
 }
 
@@ -92,6 +96,10 @@ pub fn numbers() -> Vec<(&'static str, i64)> {
         ("HP_PANIC", Status::Panic as i32),
     ];
     let numbers = numbers.map(|(name, number)| (name, i64::from(number)));
-    let first = [("HP_ABI", i64::from(status::ABI)), ("HP_NO_TICKET", flights::NO_TICKET as i64)];
-    first.into_iter().chain(numbers).collect()
+    let wide = [
+        ("HP_ABI", i64::from(status::ABI)),
+        ("HP_NO_TICKET", flights::NO_TICKET as i64),
+        ("HP_NO_PAYLOAD", line::NO_PAYLOAD),
+    ];
+    wide.into_iter().chain(numbers).collect()
 }

@@ -3,6 +3,7 @@
 //! From the top down:
 //!
 //! - `plan`: exchanges; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours copy straight from;
+//! - `messages`: messages of any size; `line`: payloads along a line of ranks;
 //! - `pattern`, `comm`: which cells each rank owns, and the ranks;
 //! - `array`, `element`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
@@ -21,8 +22,10 @@ mod flights;
 mod handle;
 #[doc(hidden)]
 pub mod layout;
+mod line;
 mod log;
 mod memory;
+mod messages;
 mod pattern;
 mod plan;
 mod status;

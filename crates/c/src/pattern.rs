@@ -7,7 +7,9 @@ use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::field::ArrayCells;
 use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
-use crate::arguments::{Struct, check_beyond, check_row, clear, count, make, sized, slice, write};
+use crate::arguments::{
+    Struct, check_beyond, check_place, check_row, clear, count, make, sized, slice, write,
+};
 use crate::comm::{agree, communicator};
 use crate::describe;
 use crate::handle::{Handle, kind};
@@ -255,14 +257,6 @@ impl CBox {
         made.lower[..cells.axes()].copy_from_slice(cells.lower());
         made.upper[..cells.axes()].copy_from_slice(cells.upper());
         made
-    }
-}
-
-/// Checks that there is a place for the pattern before other ranks wait for this one.
-fn check_place(made: *mut Handle<Domains>) -> Result<(), Failure> {
-    match made.is_null() {
-        true => Err(Failure::argument("pattern: expected a place for it, found null")),
-        false => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use haloport::exchange::{ExchangeError, FieldLayout};
 use haloport::field::BlockLayout;
 use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
-use crate::arguments::{Struct, check_row, clear, count, make, sized, slice, text, write};
+use crate::arguments::{Struct, check_place, check_row, clear, count, make, sized, slice, text, write};
 use crate::array::{CArray, device_name, element_of, shape_of, vector_of};
 use crate::comm::agree;
 use crate::device::Place;
@@ -102,10 +102,7 @@ unsafe extern "C" fn hp_plan_create(
         let domains = of_handle(pattern)?;
         // SAFETY: by the contract of the header.
         let checked = unsafe { Checked::new(&domains, fields, like, data, options) };
-        let checked = checked.and_then(|checked| match made.is_null() {
-            true => Err(Failure::argument("plan: expected a place for it, found null")),
-            false => Ok(checked),
-        });
+        let checked = checked.and_then(|checked| check_place(made).map(|()| checked));
         let checked = agree(domains.pattern.comm(), checked)?;
         // SAFETY: by the contract of the header; the memory of a fixed plan lives as long as the plan.
         unsafe { make(made, || Prepared::new(&domains, checked)) }

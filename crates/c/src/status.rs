@@ -10,6 +10,7 @@ use haloport::domain::GridError;
 use haloport::exchange::{BindError, ExchangeError};
 use haloport::field::{FieldError, ShapeError};
 use haloport::pattern::PatternError;
+use haloport::sparse::SparseError;
 
 /// The version of the interface: `HP_ABI` of the header.
 pub(crate) const ABI: u32 = 1;
@@ -129,6 +130,22 @@ failures! {
     ExchangeError: |error| exchange(&error);
 }
 
+impl From<SparseError> for Failure {
+    fn from(error: SparseError) -> Failure {
+        match error {
+            SparseError::InRound => Failure {
+                status: Status::InFlight,
+                text: "a round was started and not finished; finish it first".into(),
+            },
+            SparseError::NotInRound => Failure {
+                status: Status::InFlight,
+                text: "expected a round that was started, found none; start one first".into(),
+            },
+            error => Failure { status: sparse(&error), text: error.to_string() },
+        }
+    }
+}
+
 fn transport(error: &TransportError) -> Status {
     match error {
         TransportError::TimeLimit { .. } => Status::TimeLimit,
@@ -161,6 +178,17 @@ fn exchange(error: &ExchangeError) -> Status {
         | ExchangeError::FieldCount { .. }
         | ExchangeError::FieldDiffers { .. }
         | ExchangeError::ForeignStream { .. } => Status::Argument,
+        _ => Status::Transport,
+    }
+}
+
+fn sparse(error: &SparseError) -> Status {
+    match error {
+        SparseError::Refused(_) => Status::Refused,
+        SparseError::NotAReceiver { .. } => Status::Argument,
+        SparseError::TimeLimit { .. } => Status::TimeLimit,
+        SparseError::Poisoned(_) => Status::Poisoned,
+        SparseError::Transport(error) => transport(error),
         _ => Status::Transport,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use haloport::SparseExchange as CoreSparse;
+use haloport::comm::TransportError;
 use haloport::line::{Line, LineExchange as CoreLine, Payloads};
 use haloport::sparse::SparseError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -132,7 +133,7 @@ impl SparseExchange {
     // Python shows no text of a slot: that of the type describes calls.
     fn __call__<'py>(&self, py: Python<'py>, messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, messages)?;
-        self.end(py)
+        self.end(py, &mut false)
     }
 
     /// Sends messages, and returns without waiting for others.
@@ -164,8 +165,9 @@ impl SparseExchange {
         with_rounds(&self.rounds, py, |rounds| rounds.begin_with(messages))
     }
 
-    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let came = with_rounds(&self.rounds, py, CoreSparse::end)?;
+    /// Sets `goes_on` if the round does, as this thread may not call MPI.
+    fn end<'py>(&self, py: Python<'py>, goes_on: &mut bool) -> PyResult<Bound<'py, PyAny>> {
+        let came = with_rounds(&self.rounds, py, |rounds| noting(rounds.end(), goes_on))?;
         let list = came.into_iter().map(|(source, message)| {
             let message = PyBytes::new(py, &message).into_any();
             PyTuple::new(py, [source.into_pyobject(py)?.into_any(), message])
@@ -231,7 +233,7 @@ impl LineExchange {
         right: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.begin(py, left, right)?;
-        self.end(py)
+        self.end(py, &mut false)
     }
 
     /// As a call, without waiting for others.
@@ -268,8 +270,10 @@ impl LineExchange {
         with_rounds(&self.rounds, py, |rounds| rounds.begin(pass))
     }
 
-    fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Payloads { left, right } = with_rounds(&self.rounds, py, CoreLine::end)?;
+    /// Sets `goes_on` if the round does, as this thread may not call MPI.
+    fn end<'py>(&self, py: Python<'py>, goes_on: &mut bool) -> PyResult<Bound<'py, PyAny>> {
+        let came = with_rounds(&self.rounds, py, |rounds| noting(rounds.end(), goes_on));
+        let Payloads { left, right } = came?;
         let side = |payload: Option<Vec<u8>>| match payload {
             Some(payload) => PyBytes::new(py, &payload).into_any(),
             None => py.None().into_bound(py),
@@ -289,10 +293,13 @@ impl PendingMessages {
                 "the round has ended, and its messages were returned; start another one",
             ));
         }
-        match &self.exchange {
-            Exchange::Sparse(exchange) => exchange.get().end(py),
-            Exchange::Line(exchange) => exchange.get().end(py),
-        }
+        let mut goes_on = false;
+        let came = match &self.exchange {
+            Exchange::Sparse(exchange) => exchange.get().end(py, &mut goes_on),
+            Exchange::Line(exchange) => exchange.get().end(py, &mut goes_on),
+        };
+        *self.ended.lock().unwrap_or_else(|it| it.into_inner()) = !goes_on;
+        came
     }
 
     /// Makes progress, and returns whether `finish` would return without waiting. Does not block.
@@ -387,6 +394,12 @@ fn one_name<'a, 'py>(
         (None, Some(value)) => Ok(Some((earlier, value))),
         (None, None) => Ok(None),
     }
+}
+
+/// Notes whether a round that was to end goes on.
+fn noting<T>(ended: Result<T, SparseError>, goes_on: &mut bool) -> Result<T, SparseError> {
+    *goes_on = matches!(&ended, Err(SparseError::Transport(TransportError::WrongThread { .. })));
+    ended
 }
 
 fn ranks(ranks: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {

@@ -792,16 +792,19 @@ def test_wrong_thread(programs: Programs) -> None:
             for call in (grid.comm.barrier, lambda: hp.Grid((8,)), lambda: grid.plan(array), lambda: hp.Mesh([0], 1)):
                 try: print("none:", call())
                 except hp.ExchangeError as error: print(error)
-            for call in (lambda: plan(array), lambda: plan.start(array), pending.finish):
+            for call in (lambda: plan(array), lambda: plan.start(array), pending.finish, send.finish, row.finish,
+                         lambda: idle([]), idle_line.start):
                 try: print("none:", call())
                 except hp.ExchangeError as error: print(error)
         travelling = grid.empty(); pending = grid.plan(travelling).start(travelling)
+        idle = hp.SparseExchange(); idle_line = hp.LineExchange(3)
+        send = hp.SparseExchange().start([(0, b"one")]); row = hp.LineExchange(3).start()
         thread = threading.Thread(target=run); thread.start(); thread.join()
         pending.finish(); plan(array); grid.comm.barrier()
-        print("done")
+        print(send.finish(), row.finish(), idle([(0, b"two")]), idle_line())
     """
     *lines, last = finished(programs.start(text)).splitlines()
-    assert len(lines) == 7 and last == "done"
+    assert len(lines) == 11 and last == "[(0, b'one')] (None, None) [(0, b'two')] (None, None)"
     assert all("MPI_THREAD_FUNNELED" in line and "another thread" in line for line in lines), lines
 
 

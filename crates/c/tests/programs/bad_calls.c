@@ -503,6 +503,61 @@ static void exchanges(hp_pattern *pattern) {
     }
 }
 
+/* Of messages and lines, those that need one rank alone; messages.c has more. */
+static void messages(hp_comm *comm) {
+    hp_sparse *sparse, *no_sparse = NULL;
+    hp_line *line, *no_line = NULL;
+    int32_t self = 0, ready = 7, left = 7, right = 7;
+    int64_t bytes = 1, count = 7, lower = 7, upper = 7, items = 7;
+    const void *data = "a";
+    const hp_received *came = (const hp_received *)&count;
+    hp_payload none = {HP_NO_PAYLOAD, NULL}, from_left = {7, data}, from_right = {7, data};
+    REFUSED(HP_ARGUMENT, "null", hp_sparse_create(NULL, &no_sparse));
+    REFUSED(HP_ARGUMENT, "null", hp_sparse_between(NULL, 1, &self, 1, &self, &no_sparse));
+    REFUSED(HP_ARGUMENT, "null", hp_line_even(NULL, 1, &no_line));
+    REFUSED(HP_ARGUMENT, "null", hp_line_create(NULL, 0, 1, &no_line));
+    REQUIRE(no_sparse == NULL && no_line == NULL);
+    REFUSED(HP_ARGUMENT, "upper", hp_line_create(comm, 0, INT64_MIN, &no_line));
+    CHECK(hp_sparse_create(comm, &sparse));
+    CHECK(hp_line_create(comm, 0, INT64_MAX, &line));
+    CHECK(hp_line_items(line, NULL, &upper, &items));
+    REQUIRE(upper == INT64_MAX && items == INT64_MAX);
+    REFUSED(HP_ARGUMENT, "messages", hp_sparse_start(sparse, INT64_MIN, &self, &bytes, &data));
+    /* Another handle. */
+    REFUSED(HP_ARGUMENT, "another handle", hp_sparse_ready((hp_sparse *)line, &ready));
+    REFUSED(HP_ARGUMENT, "another handle", hp_line_free((hp_line *)sparse));
+    CHECK(hp_sparse_ready(sparse, NULL));
+    CHECK(hp_line_ready(line, NULL));
+    for (int freed = 0; freed < 2; freed++) {
+        const char *word = freed ? "freed" : "null";
+        hp_sparse *of = freed ? sparse : NULL;
+        hp_line *along = freed ? line : NULL;
+        if (freed) {
+            CHECK(hp_sparse_free(sparse));
+            CHECK(hp_line_free(line));
+            REFUSED(HP_ARGUMENT, word, hp_sparse_free(sparse));
+            REFUSED(HP_ARGUMENT, word, hp_line_free(line));
+        }
+        REFUSED(HP_ARGUMENT, word, hp_sparse_start(of, 1, &self, &bytes, &data));
+        REFUSED(HP_ARGUMENT, word, hp_sparse_ready(of, &ready));
+        REFUSED(HP_ARGUMENT, word, hp_sparse_finish(of, &count, &came));
+        REQUIRE(ready == 0 && count == 0 && came == NULL);
+        count = 7;
+        REFUSED(HP_ARGUMENT, word, hp_sparse_exchange(of, 1, &self, &bytes, &data, &count, &came));
+        REFUSED(HP_ARGUMENT, word, hp_line_items(along, &lower, &upper, &items));
+        REFUSED(HP_ARGUMENT, word, hp_line_neighbours(along, &left, &right));
+        REQUIRE(count == 0 && lower == 0 && upper == 0 && items == 0 && left == -1 && right == -1);
+        REFUSED(HP_ARGUMENT, word, hp_line_start(along, none, none));
+        REFUSED(HP_ARGUMENT, word, hp_line_ready(along, &ready));
+        REFUSED(HP_ARGUMENT, word, hp_line_finish(along, &from_left, &from_right));
+        REFUSED(HP_ARGUMENT, word, hp_line_exchange(along, none, none, &from_left, &from_right));
+        REQUIRE(from_left.bytes == HP_NO_PAYLOAD && from_right.bytes == HP_NO_PAYLOAD);
+        ready = 7, count = 7, lower = upper = items = 7, left = right = 7, from_left.bytes = from_right.bytes = 7;
+    }
+    CHECK(hp_sparse_free(NULL));
+    CHECK(hp_line_free(NULL));
+}
+
 /* Numbers for which there is no memory; the test limits it. */
 static void claims(hp_comm *comm, hp_pattern *pattern) {
     hp_pattern *made;
@@ -536,6 +591,7 @@ int main(int arguments, char **argument) {
         values_beyond_the_axes(comm, pattern, mesh);
         results_of_nothing(comm, pattern);
         exchanges(pattern);
+        messages(comm);
     }
     CHECK(hp_plan_free(NULL));
     CHECK(hp_memory_free(NULL));

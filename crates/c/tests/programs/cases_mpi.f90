@@ -1,4 +1,4 @@
-! The random exchanges of cases.f90 under MPI: mpirun -n 4 cases_mpi COUNT FIRST WORLD
+! The random exchanges of cases.f90, and the messages of messages.f90, under MPI: mpirun -n 4 cases_mpi COUNT FIRST WORLD
 !
 ! WORLD is the number of MPI_COMM_WORLD in Fortran. So the program needs no module of MPI, which some MPIs do not have.
 program cases_mpi
@@ -6,6 +6,7 @@ program cases_mpi
   use, intrinsic :: iso_fortran_env, only: real64
   use haloport
   use cases
+  use messages_of_rank
   implicit none
   interface
     integer(c_int) function c_init(count, arguments) bind(c, name='MPI_Init')
@@ -25,6 +26,7 @@ program cases_mpi
   call hp_comm_create(comm, world)
   call run_cases(comm)
   call straight(comm)
+  if (run_messages(comm) > 0) error stop 'wrong messages'
   call comm%free()
   if (c_finalize() /= 0) error stop 'MPI_Finalize failed'
 

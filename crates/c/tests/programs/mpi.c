@@ -17,6 +17,8 @@ static hp_comm *comm;
 static hp_pattern *pattern;
 static hp_plan *plan, *fixed, *messages, *in_flight;
 static hp_memory *memory;
+static hp_sparse *sparse;
+static hp_line *line;
 static double u[CELLS], v[CELLS], *shared_u;
 static int rank, ranks;
 
@@ -68,6 +70,8 @@ static void make(void) {
     options.fixed = 0, options.path = "messages";
     REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &messages) == HP_OK);
     REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &in_flight) == HP_OK);
+    REQUIRE(hp_sparse_create(comm, &sparse) == HP_OK);
+    REQUIRE(hp_line_even(comm, ranks, &line) == HP_OK);
     describe();
     if (ranks > 1) {
         /* Every rank gets the reason. */
@@ -111,6 +115,28 @@ static void exchange(hp_plan *with, double *values, double step) {
     end(with, values, step);
 }
 
+/* Sends the rank to the one behind it on the ring, and to the right on the line. */
+static void begin_messages(void) {
+    const int32_t to = (rank + 1) % ranks;
+    const int64_t bytes = sizeof rank;
+    const void *const data = &rank;
+    const hp_payload none = {HP_NO_PAYLOAD, NULL}, right = {sizeof rank, &rank};
+    REQUIRE(hp_sparse_start(sparse, 1, &to, &bytes, &data) == HP_OK);
+    REQUIRE(hp_line_start(line, none, right) == HP_OK);
+}
+
+static void end_messages(void) {
+    const hp_received *came;
+    hp_payload left;
+    int64_t count;
+    int before = (rank + ranks - 1) % ranks;
+    REQUIRE(hp_sparse_finish(sparse, &count, &came) == HP_OK);
+    REQUIRE(count == 1 && came->rank == before && came->bytes == sizeof rank && memcmp(came->data, &before, sizeof rank) == 0);
+    REQUIRE(hp_line_finish(line, &left, NULL) == HP_OK);
+    REQUIRE(left.bytes == (rank > 0 ? (int64_t)sizeof rank : HP_NO_PAYLOAD));
+    REQUIRE(rank == 0 || memcmp(left.data, &before, sizeof rank) == 0);
+}
+
 /* Calls of a thread that MPI was not initialised for. */
 static void *refused(void *unused) {
     void *data[] = {u};
@@ -135,11 +161,33 @@ static void *refused(void *unused) {
     int32_t ready = 1;
     REQUIRE(hp_ready(in_flight, HP_NO_TICKET, &ready) == HP_OK);
     REQUIRE(hp_finish(in_flight, HP_NO_TICKET, STREAM) == HP_WRONG_THREAD);
+    hp_sparse *no_sparse = NULL;
+    hp_line *no_line = NULL;
+    REQUIRE(hp_sparse_create(comm, &no_sparse) == HP_WRONG_THREAD && no_sparse == NULL);
+    REQUIRE(hp_line_even(comm, 1, &no_line) == HP_WRONG_THREAD && no_line == NULL);
+    const hp_received *came;
+    hp_payload left;
+    int64_t count;
+    REQUIRE(hp_sparse_ready(sparse, &ready) == HP_OK && hp_line_ready(line, &ready) == HP_OK);
+    REQUIRE(hp_sparse_finish(sparse, &count, &came) == HP_WRONG_THREAD && count == 0 && came == NULL);
+    REQUIRE(hp_line_finish(line, &left, NULL) == HP_WRONG_THREAD && left.bytes == HP_NO_PAYLOAD);
+    return unused;
+}
+
+/* The same, if no round is in flight: none is started. */
+static void *refused_to_start(void *unused) {
+    const hp_payload none = {HP_NO_PAYLOAD, NULL};
+    REQUIRE(hp_sparse_start(sparse, 0, NULL, NULL, NULL) == HP_WRONG_THREAD);
+    REQUIRE(hp_sparse_exchange(sparse, 0, NULL, NULL, NULL, NULL, NULL) == HP_WRONG_THREAD);
+    REQUIRE(hp_line_start(line, none, none) == HP_WRONG_THREAD);
+    REQUIRE(hp_line_exchange(line, none, none, NULL, NULL) == HP_WRONG_THREAD);
     return unused;
 }
 
 static void *allowed(void *unused) {
     exchange(plan, u, 5000);
+    begin_messages();
+    end_messages();
     return unused;
 }
 
@@ -161,6 +209,8 @@ static void after_the_end(void) {
     hp_comm *another;
     hp_plan *second;
     hp_memory *more;
+    hp_sparse *sparse_in_flight = sparse;
+    hp_line *idle_line = line;
     REQUIRE(hp_comm_barrier(comm) != HP_OK);
     REQUIRE(hp_comm_mpi(&world, sizeof world, &another) != HP_OK);
     REQUIRE(hp_plan_create(pattern, 1, &like, NULL, NULL, &second) != HP_OK);
@@ -175,6 +225,13 @@ static void after_the_end(void) {
     hp_plan_describe(plan, text, &bytes);
     if (hp_memory_create(pattern, &like, &more, places) == HP_OK) hp_memory_free(more);
     REQUIRE(hp_comm_rank(comm, &ready, NULL) == HP_OK && ready == rank);
+    const hp_payload none = {HP_NO_PAYLOAD, NULL};
+    REQUIRE(hp_sparse_create(comm, &sparse) != HP_OK && hp_line_even(comm, 1, &line) != HP_OK);
+    hp_sparse_ready(sparse_in_flight, &ready);
+    hp_sparse_finish(sparse_in_flight, NULL, NULL);
+    hp_sparse_exchange(sparse_in_flight, 0, NULL, NULL, NULL, NULL, NULL);
+    hp_line_exchange(idle_line, none, none, NULL, NULL);
+    hp_sparse_free(sparse_in_flight), hp_line_free(idle_line);
     hp_plan_free(plan), hp_plan_free(fixed), hp_plan_free(messages), hp_plan_free(in_flight), hp_memory_free(memory);
     hp_pattern_free(pattern), hp_comm_free(comm);
 }
@@ -196,13 +253,18 @@ int main(int arguments, char **argument) {
     if (any) {
         in_thread(allowed);
     } else {
+        in_thread(refused_to_start);
         begin(in_flight, v, 9000);
+        begin_messages();
         in_thread(refused);
         end(in_flight, v, 9000);
+        end_messages();
     }
     exchange(plan, u, 3000);
     exchange(fixed, shared_u, 4000);
     exchange(messages, u, 7000);
+    begin_messages();
+    end_messages();
     MPI_Finalize();
     after_the_end();
     if (rank == 0) printf("%d ranks, %s\n", ranks, level);

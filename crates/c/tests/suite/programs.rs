@@ -134,6 +134,26 @@ fn exchanges_in_flight_are_finished_in_any_order() {
 }
 
 #[test]
+fn messages_of_any_size_come_as_they_were_sent() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/messages.c", &[]);
+        let count = cases(300);
+        let said = run(Command::new(program).args([&case(0), &count]).env("HALOPORT_TIME_LIMIT", "20"));
+        assert_eq!(said, format!("{count} cases of messages\n"));
+    }
+    if has("c++") {
+        for standard in ["c++17", "c++20"] {
+            let program = compiled("c++", standard, "tests/programs/messages.cpp", &[]);
+            run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+        }
+    }
+    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
+        let program = compiled_fortran(&fortran, "messages", &MESSAGES_OF_FORTRAN, &["-O2", "-lpthread"]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+}
+
+#[test]
 fn warnings_go_to_standard_error_or_to_the_program() {
     if !has("cc") {
         return;
@@ -172,8 +192,13 @@ fn programs_are_clean_under_asan_and_ubsan() {
     check("cc", "c99", "tests/programs/tickets.c", &[]);
     check("c++", "c++17", "tests/programs/tickets.cpp", &[]);
     check("c++", "c++17", "tests/programs/views.cpp", &[]);
+    check("cc", "c99", "tests/programs/messages.c", &[&case(600), &cases(60)]);
+    check("c++", "c++17", "tests/programs/messages.cpp", &[]);
     if let Some(fortran) = Fortran::gnu() {
-        run(&mut Command::new(compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options)));
+        let options = [&options[..], &["-lpthread"]].concat();
+        for (program, sources) in [("arrays", &["arrays.f90"][..]), ("messages", &MESSAGES_OF_FORTRAN)] {
+            run(&mut Command::new(compiled_fortran(&fortran, program, sources, &options)));
+        }
     }
 }
 
@@ -188,9 +213,11 @@ fn programs_are_clean_under_valgrind() {
         "--errors-for-leak-kinds=definite,indirect",
     ];
     // Threads that spin take turns there, so there are few cases.
-    for (source, arguments) in
-        [("tests/programs/cases.c", &[&case(900), &cases(15)][..]), ("tests/programs/bad_calls.c", &[])]
-    {
+    for (source, arguments) in [
+        ("tests/programs/cases.c", &[&case(900), &cases(15)][..]),
+        ("tests/programs/messages.c", &[&case(900), &cases(6)]),
+        ("tests/programs/bad_calls.c", &[]),
+    ] {
         let program = compiled_as("traced", "cc", "c99", source, &["-g"]);
         run(Command::new("valgrind")
             .args(["-q", "--error-exitcode=9"])
@@ -219,6 +246,9 @@ fn headers_and_views_are_those_of_cpp() {
         }
     }
 }
+
+/// The program of messages in Fortran.
+const MESSAGES_OF_FORTRAN: [&str; 2] = ["messages.f90", "messages_threads.f90"];
 
 /// A compiler of Fortran.
 struct Fortran {

@@ -93,7 +93,7 @@ impl LineExchange {
     /// If its thread is panicking, the round is given up instead.
     ///
     /// # Errors
-    /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::Poisoned`].
+    /// As for [`SparseExchange::begin_with`], for instance [`SparseError::InRound`] if a round was begun before and not ended.
     pub fn begin(&mut self, pass: Payloads) -> Result<(), SparseError> {
         let sides = [(self.line.left(), pass.left), (self.line.right(), pass.right)];
         self.exchange.begin_with(sides.into_iter().filter_map(|(peer, payload)| peer.zip(payload)))
@@ -109,8 +109,7 @@ impl LineExchange {
     /// ranks beside this one alone.
     ///
     /// # Errors
-    /// [`SparseError::NotInRound`] if no round was begun. All other errors as for
-    /// [`Round::wait`](crate::sparse::Round::wait).
+    /// As for [`SparseExchange::end`].
     pub fn end(&mut self) -> Result<Payloads, SparseError> {
         let mut came = Payloads::default();
         for (sender, payload) in self.exchange.end()? {

@@ -7,8 +7,9 @@ use crate::transport::TransportError;
 /// An error in making a sparse exchange, or in a round of it.
 ///
 /// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished),
-/// [`InRound`](SparseError::InRound), [`NotInRound`](SparseError::NotInRound) and [`TransportError::NoSuchRank`] leave
-/// the exchange and its round as they were. Any other error poisons the exchange: every later use returns [`SparseError::Poisoned`].
+/// [`InRound`](SparseError::InRound), [`NotInRound`](SparseError::NotInRound), [`TransportError::NoSuchRank`] and, except in
+/// [`Round::wait`](crate::sparse::Round::wait), [`TransportError::WrongThread`] leave the exchange and its round as they were.
+/// Any other error poisons the exchange: every later use returns [`SparseError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {

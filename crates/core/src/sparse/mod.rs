@@ -179,13 +179,15 @@ impl SparseExchange {
     ///
     /// # Errors
     /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::NotAReceiver`] and, within
-    /// [`SparseError::Transport`], [`TransportError::NoSuchRank`](crate::TransportError::NoSuchRank): no round is begun
-    /// then. All other errors as for [`begin`](SparseExchange::begin).
+    /// [`SparseError::Transport`], [`TransportError::NoSuchRank`](crate::TransportError::NoSuchRank) and
+    /// [`TransportError::WrongThread`](crate::TransportError::WrongThread): no round is begun then. All other errors as for
+    /// [`begin`](SparseExchange::begin).
     pub fn begin_with(
         &mut self,
         messages: impl IntoIterator<Item = (usize, Vec<u8>)>,
     ) -> Result<(), SparseError> {
         self.check_no_round()?;
+        self.comm.check_thread()?;
         let messages: Vec<(usize, Vec<u8>)> = messages.into_iter().collect();
         messages.iter().try_for_each(|(peer, _)| self.shared.check_receiver(*peer))?;
         let number = self.begin_round()?;
@@ -209,12 +211,14 @@ impl SparseExchange {
     /// messages that have come, in the order of [`Round::wait`].
     ///
     /// # Errors
-    /// [`SparseError::NotInRound`] if no round was begun. All other errors as for [`Round::wait`]; the round has then
-    /// ended.
+    /// [`SparseError::NotInRound`] if no round was begun; within [`SparseError::Transport`],
+    /// [`TransportError::WrongThread`](crate::TransportError::WrongThread): the round goes on, for another thread to end.
+    /// All other errors as for [`Round::wait`]; the round has then ended.
     pub fn end(&mut self) -> Result<Vec<(usize, Vec<u8>)>, SparseError> {
         if !self.begun {
             return Err(SparseError::NotInRound);
         }
+        self.comm.check_thread()?;
         self.begun = false;
         self.end_round()
     }
@@ -235,9 +239,9 @@ impl SparseExchange {
         Ok(number)
     }
 
-    /// Makes progress with all exchanges of this rank.
+    /// Makes progress with all exchanges of this rank, if this thread may: those of halos would fail on another one.
     fn serve(&self) {
-        self.comm.engine().serve(&**self.comm.transport());
+        self.comm.progress();
     }
 
     /// The communicator.

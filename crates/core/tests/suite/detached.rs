@@ -82,6 +82,22 @@ fn a_thread_that_may_not_call_the_transport_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_round_that_is_polled_on_a_wrong_thread_fails_no_other_exchange() {
+    everywhere(|comm| {
+        let comm = &OneThread::around(comm);
+        let mut exchange = bound(comm, DataPath::Messages)?;
+        let mut round = SparseExchange::new(comm)?;
+        prepare(exchange.fields_mut(), 1)?;
+        let ticket = exchange.start_detached(DEFAULT)?;
+        round.begin_with([(comm.rank(), vec![5])])?;
+        std::thread::scope(|scope| scope.spawn(|| round.is_ready()).join()).unwrap();
+        exchange.finish(ticket, DEFAULT)?;
+        assert_eq!(round.end()?, [(comm.rank(), vec![5])]);
+        verify(exchange.fields(), 1, comm.size())
+    });
+}
+
+#[test]
 fn an_exchange_is_started_once_and_finished_once() {
     everywhere(|comm| {
         let pattern = line(comm)?;

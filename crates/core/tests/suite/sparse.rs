@@ -456,6 +456,33 @@ fn rounds_are_begun_and_ended_without_a_borrow() {
 }
 
 #[test]
+fn a_thread_that_may_not_call_the_transport_neither_begins_nor_ends_a_round_without_a_borrow() {
+    fn on_another_thread<T: Send>(call: impl FnOnce() -> Result<T, SparseError> + Send) -> bool {
+        let outcome = std::thread::scope(|scope| scope.spawn(call).join().unwrap());
+        matches!(outcome, Err(SparseError::Transport(TransportError::WrongThread { .. })))
+    }
+    for fixed in [false, true] {
+        run_ranks(2, |comm| -> Result<(), Failure> {
+            let (comm, other) = (OneThread::around(&comm), 1 - comm.rank());
+            comm.set_time_limit(Some(Duration::from_secs(20)));
+            let mut exchange = match fixed {
+                true => SparseExchange::between(&comm, &[other], &[other])?,
+                false => SparseExchange::new(&comm)?,
+            };
+            for round in 0..2 {
+                assert!(on_another_thread(|| exchange.begin_with([(other, vec![9])])));
+                assert_eq!(exchange.end(), Err(SparseError::NotInRound));
+                exchange.begin_with([(other, vec![round])])?;
+                assert!(on_another_thread(|| exchange.end()));
+                assert_eq!(exchange.end()?, [(other, vec![round])]);
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
 fn a_round_without_a_borrow_is_ready_when_its_end_would_not_wait() {
     run_ranks(2, |comm| {
         let mut exchange = SparseExchange::new(&comm)?;

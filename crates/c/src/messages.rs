@@ -1,0 +1,241 @@
+//! Messages of any size between ranks.
+
+use std::ffi::c_void;
+
+use haloport::{Communicator, SparseExchange};
+
+use crate::arguments::{check_place, clear, copied, count, make, slice, write};
+use crate::comm::{agree, communicator};
+use crate::handle::{Handle, kind};
+use crate::status::{Failure, Status, call};
+
+/// `hp_received` of the header: a message that has come.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct CReceived {
+    pub(crate) rank: i32,
+    pub(crate) unused: i32,
+    pub(crate) bytes: i64,
+    pub(crate) data: *const c_void,
+}
+
+// SAFETY: a number of a rank, and bytes that the same exchange owns, and nothing writes.
+unsafe impl Send for CReceived {}
+
+/// An exchange, and the messages of the last round that was finished.
+pub(crate) struct Messages {
+    exchange: SparseExchange,
+    came: Vec<(usize, Vec<u8>)>,
+    /// Those messages as the caller sees them.
+    listed: Vec<CReceived>,
+}
+
+kind!(Messages, "hp_sparse", 0x4873);
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_sparse_create(comm: Handle<Communicator>, made: *mut Handle<Messages>) -> Status {
+    call("hp_sparse_create", || {
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
+        let comm = communicator(comm)?;
+        agree(&comm, check_place(made))?;
+        // SAFETY: as above.
+        unsafe { make(made, || Ok(Messages::new(SparseExchange::new(&comm)?))) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_sparse_between(
+    comm: Handle<Communicator>,
+    receivers: i32,
+    to: *const i32,
+    senders: i32,
+    come_from: *const i32,
+    made: *mut Handle<Messages>,
+) -> Status {
+    call("hp_sparse_between", || {
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
+        let comm = communicator(comm)?;
+        let checked = || {
+            check_place(made)?;
+            let (receivers, senders) = (count(receivers, "receivers")?, count(senders, "senders")?);
+            // SAFETY: as above.
+            unsafe { Ok((ranks(receivers, to, "to")?, ranks(senders, come_from, "come_from")?)) }
+        };
+        let (to, come_from) = agree(&comm, checked())?;
+        // SAFETY: as above.
+        unsafe { make(made, || Ok(Messages::new(SparseExchange::between(&comm, &come_from, &to)?))) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_sparse_start(
+    sparse: Handle<Messages>,
+    messages: i64,
+    to: *const i32,
+    bytes: *const i64,
+    data: *const *const c_void,
+) -> Status {
+    call("hp_sparse_start", || {
+        // SAFETY: by the contract of the header.
+        sparse.get()?.with(|sparse| unsafe { sparse.start(messages, to, bytes, data) })
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_sparse_ready(sparse: Handle<Messages>, ready: *mut i32) -> Status {
+    call("hp_sparse_ready", || {
+        // SAFETY: by the contract of the header, here and below. After a failure, nothing is ready.
+        unsafe { write(ready, 0) };
+        let found = sparse.get()?.with(|sparse| Ok(sparse.exchange.is_ready()))?;
+        // SAFETY: as above.
+        unsafe { write(ready, i32::from(found)) };
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_sparse_finish(
+    sparse: Handle<Messages>,
+    messages: *mut i64,
+    came: *mut *const CReceived,
+) -> Status {
+    call("hp_sparse_finish", || {
+        // SAFETY: by the contract of the header.
+        unsafe { received(messages, came, || sparse.get()?.with(Messages::finish)) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_sparse_exchange(
+    sparse: Handle<Messages>,
+    messages: i64,
+    to: *const i32,
+    bytes: *const i64,
+    data: *const *const c_void,
+    came_messages: *mut i64,
+    came: *mut *const CReceived,
+) -> Status {
+    call("hp_sparse_exchange", || {
+        let exchange = || {
+            sparse.get()?.with(|sparse| {
+                // SAFETY: by the contract of the header, here and below.
+                unsafe { sparse.start(messages, to, bytes, data)? };
+                sparse.finish()
+            })
+        };
+        // SAFETY: as above.
+        unsafe { received(came_messages, came, exchange) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_sparse_free(sparse: Handle<Messages>) -> Status {
+    call("hp_sparse_free", || sparse.take().map(drop))
+}
+
+impl Messages {
+    fn new(exchange: SparseExchange) -> Messages {
+        Messages { exchange, came: Vec::new(), listed: Vec::new() }
+    }
+
+    /// # Safety
+    /// The pointers are as the header says.
+    unsafe fn start(
+        &mut self,
+        messages: i64,
+        to: *const i32,
+        bytes: *const i64,
+        data: *const *const c_void,
+    ) -> Result<(), Failure> {
+        let messages = count(messages, "messages")?;
+        // SAFETY: the caller's promise, here and below.
+        let (to, bytes, data) = unsafe {
+            (slice(to, messages, "to")?, slice(bytes, messages, "bytes")?, slice(data, messages, "data")?)
+        };
+        let ranks = self.exchange.comm().size();
+        // Their number is a mere claim until they have been read.
+        let mut made = Vec::new();
+        for message in 0..messages {
+            let receiver = usize::try_from(to[message]).ok().filter(|&receiver| receiver < ranks);
+            let receiver = receiver.ok_or_else(|| {
+                Failure::argument(format!(
+                    "to[{message}]: expected one of the {ranks} ranks, counted from 0, found {}",
+                    to[message]
+                ))
+            })?;
+            let [named_bytes, named_data] = [format!("bytes[{message}]"), format!("data[{message}]")];
+            // SAFETY: as above.
+            let copy = unsafe { copied((bytes[message], &named_bytes), (data[message], &named_data))? };
+            made.push((receiver, copy));
+        }
+        Ok(self.exchange.begin_with(made)?)
+    }
+
+    /// Returns the number of messages that have come, and the address of their list, which lasts until the next call.
+    fn finish(&mut self) -> Result<(i64, *const CReceived), Failure> {
+        let came = self.exchange.end()?;
+        // Ranks are fewer than 2^31.
+        let listed = came.iter().map(|(sender, message)| CReceived {
+            rank: *sender as i32,
+            unused: 0,
+            bytes: message.len() as i64,
+            data: first_byte(message),
+        });
+        self.listed = listed.collect();
+        self.came = came;
+        let first = if self.listed.is_empty() { std::ptr::null() } else { self.listed.as_ptr() };
+        Ok((self.listed.len() as i64, first))
+    }
+}
+
+/// The address of bytes that have come; null if there are none.
+pub(crate) fn first_byte(bytes: &[u8]) -> *const c_void {
+    if bytes.is_empty() { std::ptr::null() } else { bytes.as_ptr().cast() }
+}
+
+/// Writes the messages of a round; none if it fails.
+///
+/// # Safety
+/// Unless they are null, `messages` and `came` may be written.
+unsafe fn received(
+    messages: *mut i64,
+    came: *mut *const CReceived,
+    round: impl FnOnce() -> Result<(i64, *const CReceived), Failure>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise, here and below.
+    unsafe {
+        write(messages, 0);
+        write(came, std::ptr::null());
+    }
+    let (number, first) = round()?;
+    // SAFETY: as above.
+    unsafe {
+        write(messages, number);
+        write(came, first);
+    }
+    Ok(())
+}
+
+/// The ranks of a list; the core checks whether there are such ranks.
+///
+/// # Safety
+/// Unless it is null, `first` is the address of that many numbers.
+unsafe fn ranks(number: usize, first: *const i32, name: &str) -> Result<Vec<usize>, Failure> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { slice(first, number, name)? };
+    let rank = |(place, &rank): (usize, &i32)| {
+        usize::try_from(rank).map_err(|_| {
+            Failure::argument(format!("{name}[{place}]: expected a rank, counted from 0, found {rank}"))
+        })
+    };
+    found.iter().enumerate().map(rank).collect()
+}
