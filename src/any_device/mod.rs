@@ -18,8 +18,8 @@ pub use values::{Buffer, Copies, Event, Kernel, Launch, Stream};
 /// A device of any backend of this build, chosen at run time.
 ///
 /// It is a [`Device`] as well: code that is generic over the device, fields and exchanges take it, and are compiled once for
-/// all backends. Each call branches on the backend, which costs about a nanosecond. What the device of one backend has
-/// made is an error for that of another.
+/// all backends. Each call branches on the backend. What the device of one backend has made is an error for that of
+/// another.
 ///
 /// ```
 /// use haloport::{AnyDevice, Pattern, run_ranks};

@@ -45,7 +45,7 @@ macro_rules! value {
 }
 
 value! {
-    /// A stream of an [`AnyDevice`](crate::AnyDevice). Where a stream is expected, that of the backend will do as well.
+    /// A stream of an [`AnyDevice`](crate::AnyDevice). A [`Schedule`](crate::Schedule) takes that of the backend as well.
     #[derive(Clone)]
     Stream
 }

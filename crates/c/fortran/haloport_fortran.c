@@ -594,8 +594,11 @@ int hpf_sparse_ready(const hpf_sparse *sparse, int32_t *ready) {
 int hpf_sparse_finish(hpf_sparse *sparse, int64_t *count) {
     *count = 0;
     if (!sparse) return missing("an hp_sparse");
-    hp_status status = hp_sparse_finish(sparse->sparse, &sparse->count, &sparse->came);
-    *count = sparse->count;
+    int64_t messages = 0;
+    const hp_received *came = NULL;
+    hp_status status = hp_sparse_finish(sparse->sparse, &messages, &came);
+    /* After an error, the messages of the last round stay. */
+    if (status == HP_OK) sparse->count = *count = messages, sparse->came = came;
     return ended(status);
 }
 
@@ -715,8 +718,10 @@ int hpf_line_ready(const hpf_line *line, int32_t *ready) {
 int hpf_line_finish(hpf_line *line, int64_t *left_bytes, int64_t *right_bytes) {
     *left_bytes = *right_bytes = HP_NO_PAYLOAD;
     if (!line) return missing("an hp_line");
-    hp_status status = hp_line_finish(line->line, &line->from_left, &line->from_right);
-    *left_bytes = line->from_left.bytes, *right_bytes = line->from_right.bytes;
+    hp_payload left = {HP_NO_PAYLOAD, NULL}, right = {HP_NO_PAYLOAD, NULL};
+    hp_status status = hp_line_finish(line->line, &left, &right);
+    /* After an error, the payloads of the last round stay. */
+    if (status == HP_OK) line->from_left = left, line->from_right = right, *left_bytes = left.bytes, *right_bytes = right.bytes;
     return ended(status);
 }
 

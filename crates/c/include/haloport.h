@@ -378,7 +378,7 @@ hp_status hp_memory_free(hp_memory *memory);
  * one by other means, such as MPI: that one may wait for a message that this rank has not received.
  */
 
-/* A message that has come. */
+/* A message that has come. It will never have more members, as a list of them is handed out. */
 typedef struct hp_received {
     int32_t rank;              /* the sender */
     int32_t unused;
@@ -435,7 +435,7 @@ hp_status hp_sparse_free(hp_sparse *sparse);
  * rounds, which make progress as those of hp_sparse do.
  */
 
-/* A payload: `bytes` bytes in memory of the host. If `bytes` is HP_NO_PAYLOAD there is none; a payload of 0 bytes is one. */
+/* A payload, which is passed by value and will never have more members: `bytes` bytes in memory of the host. If `bytes` is HP_NO_PAYLOAD there is none; a payload of 0 bytes is one. */
 typedef struct hp_payload {
     int64_t bytes;
     const void *data;          /* of a payload that has come aligned as memory of malloc is; may be null if there are no bytes */

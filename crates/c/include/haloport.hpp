@@ -445,7 +445,7 @@ private:
     bool without_domains_ = false;
 };
 
-/// A payload or the content of a message: bytes that lie elsewhere. Made of anything with data() and size() whose elements
+/// A payload or the content of a message: bytes that lie elsewhere, of a temporary only within the call. Made of anything with data() and size() whose elements
 /// are trivially copyable, such as std::vector, std::array, std::string and std::span.
 class payload {
 public:

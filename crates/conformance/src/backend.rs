@@ -92,7 +92,7 @@ pub fn accumulated_halos_match_the_oracle_or_are_refused<D: Device>(device: &D) 
         Ok(pattern.bind_with(pattern.field::<f32, _>(device)?, sum).map(drop)?)
     });
     let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
-    crate::ensure!(text.contains("halos that are accumulated"), "the refusal says {text:?}");
+    crate::ensure!(text.contains("has no halos that are accumulated"), "the refusal says {text:?}");
     Ok(())
 }
 

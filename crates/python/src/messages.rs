@@ -293,7 +293,8 @@ impl PendingMessages {
                 "the round has ended, and its messages were returned; start another one",
             ));
         }
-        let mut goes_on = false;
+        // Another thread may be in a call of the exchange, so that this one does not get to the round.
+        let mut goes_on = true;
         let came = match &self.exchange {
             Exchange::Sparse(exchange) => exchange.get().end(py, &mut goes_on),
             Exchange::Line(exchange) => exchange.get().end(py, &mut goes_on),

@@ -34,9 +34,9 @@ use crate::process;
 
 /// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns.
 ///
-/// ``plan(*fields, stream=None)`` fills the halos of these arrays. It blocks until the halos are in place; on asynchronous
-/// devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of these
-/// layouts each time. All ranks call the plans of a communicator in the same order.
+/// ``plan(*fields, stream=None)`` fills the halos of these arrays, or accumulates them. It blocks until that is done; on
+/// asynchronous devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of
+/// these layouts each time. All ranks call the plans of a communicator in the same order.
 ///
 /// Parameters of a call
 /// --------------------

@@ -214,6 +214,7 @@ impl Prepared {
                 )));
             };
             (field.element, field.meaning, field.is_untyped) = (*element, meaning.clone(), false);
+            field.device.field_layout(*element, &field.vector, Vec::new())?;
         }
         Ok(self)
     }

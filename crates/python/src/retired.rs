@@ -16,7 +16,7 @@ use crate::process;
 
 /// The arrays of an exchange that has ended in a stream. When it is dropped, it waits for that work.
 pub(crate) struct Retired {
-    markers: Vec<Box<dyn Fn() -> bool + Send>>,
+    markers: Vec<Box<dyn Fn() -> bool + Send + Sync>>,
     kept: Option<Kept>,
 }
 
@@ -53,14 +53,20 @@ impl Drop for Retired {
             std::mem::forget(self.kept.take());
             return;
         }
-        while !process::is_forked() && !self.is_done() {
-            thread::sleep(Duration::from_micros(50));
+        let wait = || {
+            while !process::is_forked() && !self.is_done() {
+                thread::sleep(Duration::from_micros(50));
+            }
+        };
+        // Other ranks, as threads of this process, may need Python before the work can end.
+        if Python::try_attach(|py| py.detach(wait)).is_none() {
+            wait();
         }
     }
 }
 
 /// A function that says whether the work that is in the stream of `order` now is done. Work that failed counts as done.
-fn marker(device: &AnyDevice, order: &Order) -> Result<Box<dyn Fn() -> bool + Send>, DeviceError> {
+fn marker(device: &AnyDevice, order: &Order) -> Result<Box<dyn Fn() -> bool + Send + Sync>, DeviceError> {
     let event = device.create_event(false)?;
     device.record(&event, &order.stream(device))?;
     let device = device.clone();

@@ -22,6 +22,14 @@ impl CombineCopy {
     /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so.
     pub(crate) fn new(item: CombineItem) -> Result<CombineCopy, DeviceError> {
         let CombineItem { copy, combine, element } = item;
+        let run_bytes = match &copy {
+            CopyItem::Box(copy) => copy.run_bytes(),
+            CopyItem::Indexed(copy) => copy.row().run_bytes(),
+        };
+        if !run_bytes.is_multiple_of(element.bytes()) {
+            let expected = format!("runs of whole elements of {} bytes", element.bytes());
+            return Err(DeviceError::invalid("a copy that combines", expected, format!("{run_bytes} bytes")));
+        }
         let Some(run) = run_of(combine, element) else {
             let expected = format!("elements that have the operation `{}`", combine.name());
             return Err(DeviceError::invalid("a copy that combines", expected, element));
@@ -32,7 +40,9 @@ impl CombineCopy {
     /// Runs the copy on the calling thread. Block `k`, to which it is anchored, begins at `bases[k]`.
     ///
     /// # Safety
-    /// As for [`List::run`](crate::copies::list::List::run); both ends are aligned for the elements.
+    /// As for [`List::run`](crate::copies::list::List::run). In addition, targets are readable, and both ends are aligned for
+    /// the elements: the caller of [`Device::run_copies`](haloport_core::device::Device::run_copies) promises that for lists of
+    /// [`Combining`](haloport_core::device::Combining).
     pub(crate) unsafe fn run(&self, bases: &[Pointer]) {
         match &self.copy {
             // SAFETY: the caller's promise; the function is that of the type of the elements.

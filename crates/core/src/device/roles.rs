@@ -99,10 +99,12 @@ pub trait StreamWords<S: Stream, C> {
 pub trait Combining<C> {
     /// As [`Device::bind_copies`](super::Device::bind_copies), of copies that combine: a list that
     /// [`Device::run_copies`](super::Device::run_copies) runs. Its copies have no order among themselves, and no target
-    /// overlaps another target or a source. Each target is read and written once.
+    /// overlaps another target or a source. Each target is read and written once: to run the list, targets are readable, too,
+    /// and both ends are aligned for their elements.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so, and as for
+    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so, for runs of bytes that are no whole number of
+    /// them, and as for
     /// [`Device::bind_copies`](super::Device::bind_copies).
     fn bind_combining(&self, items: Vec<CombineItem>) -> Result<C, DeviceError>;
 }

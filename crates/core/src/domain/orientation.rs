@@ -70,13 +70,13 @@ impl Orientation {
     }
 
     /// The orientation of the source in the target.
-    pub(crate) fn reversed(&self) -> Orientation {
-        let mut reversed = Orientation::default();
+    pub(crate) fn inverse(&self) -> Orientation {
+        let mut inverse = Orientation::default();
         for axis in 0..MAX_AXES {
             let (along, backwards) = self.source_axis(axis);
-            (reversed.axes[along], reversed.reversed[along]) = (axis as u8, backwards);
+            (inverse.axes[along], inverse.reversed[along]) = (axis as u8, backwards);
         }
-        reversed
+        inverse
     }
 
     /// The same with `axis` of the target along `source`. The caller then also sets the axis that ran along `source`
@@ -130,6 +130,6 @@ mod tests {
         assert_eq!(renumbering.target(&source), target);
         assert_eq!((orientation.target_axis(1), orientation.target_axis(2)), (2, 1));
         let back = Orientation::default().with_axis(2, 1, true).with_axis(1, 2, false);
-        assert_eq!((orientation.reversed(), back.reversed()), (back, orientation));
+        assert_eq!((orientation.inverse(), back.inverse()), (back, orientation));
     }
 }

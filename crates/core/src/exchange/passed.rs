@@ -199,7 +199,8 @@ impl Exchange<Passed> {
     /// overlap. From this call on, nothing else writes owned cells that neighbours need, and nothing else reads or
     /// writes the halo; until `finish` has returned and, on an asynchronous device, the work is done that `finish` has put
     /// into its stream; after an error, and if `finish` is not called, until the plan is dropped. A plan in flight is not
-    /// forgotten (`mem::forget`).
+    /// forgotten (`mem::forget`). If halos are [accumulated](BindOptions::accumulate), nothing else writes the halo for as
+    /// long, and from the call of `finish` on, nothing else reads or writes owned cells.
     ///
     /// # Errors
     /// [`ExchangeError::AddressCount`], [`ExchangeError::Address`] and [`ExchangeError::AllInFlight`] leave the plan as

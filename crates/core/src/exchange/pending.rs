@@ -135,8 +135,8 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<View<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
         let owned = self.untouched(field.layout(domain)?, domain, Pattern::owned);
-        // SAFETY: the field belongs to this exchange, which only writes the halo cells that it fills; a view that
-        // writes other cells takes `&mut self`.
+        // SAFETY: the field belongs to this exchange, which until `finish` writes halo cells alone; a view that writes
+        // other cells takes `&mut self`.
         unsafe { field.view_in_flight(domain, owned) }
     }
 
@@ -153,8 +153,8 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<ViewMut<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
         let interior = self.untouched(field.layout(domain)?, domain, Pattern::interior);
-        // SAFETY: the field belongs to this exchange, which neither reads nor writes the interior; other views take
-        // `&self`.
+        // SAFETY: the field belongs to this exchange, which neither reads nor writes the interior, in either direction;
+        // other views take `&self`.
         unsafe { field.view_mut_in_flight(domain, interior) }
     }
 

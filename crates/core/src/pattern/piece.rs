@@ -39,7 +39,7 @@ impl Piece {
             source: self.target.clone(),
             target_domain: self.source_domain,
             target: self.source.clone(),
-            orientation: self.orientation.reversed(),
+            orientation: self.orientation.inverse(),
         }
     }
 }

@@ -149,6 +149,48 @@ fn what_cannot_be_accumulated_is_refused_on_all_ranks() {
     });
 }
 
+/// With another order of ranks or places, the sum of rank 0 would be 2.
+#[test]
+fn contributions_are_added_by_rank_and_by_place() {
+    run_ranks(3, |comm| {
+        type Lists = &'static [(usize, &'static [u32])];
+        let (sends, receives): (Lists, Lists) = match comm.rank() {
+            0 => (&[(1, &[0, 0, 0]), (2, &[0])], &[]),
+            1 => (&[], &[(0, &[1, 2, 3])]),
+            _ => (&[], &[(0, &[1])]),
+        };
+        let pattern = Pattern::from_lists(&comm, 4, sends, receives)?;
+        let mut load = Numbers::new(&device()?, &pattern)?;
+        let values = if comm.rank() == 1 { [0.0, 1.0, 1e16, -1e16] } else { [0.0, 1.0, 0.0, 0.0] };
+        load.copy_from(0, if comm.rank() == 0 { &[0.0; 4] } else { &values })?;
+        let mut exchange = pattern.bind_with(load, sum())?;
+        exchange.run()?;
+        if comm.rank() == 0 {
+            assert_eq!(exchange.fields().to_vec(0)?[0], 1.0);
+        }
+        Ok::<_, Failure>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn work_beside_an_accumulation_has_the_regions_of_the_pattern() {
+    on_ring(|_, pattern| {
+        let wide = Pattern::on_grid(pattern.comm(), [12]).periodic([true]).halo(1).build()?;
+        let mut load = Field::<i64, _>::new(&device()?, &wide)?;
+        load.copy_from(0, &[1; 8])?;
+        let mut exchange = wide.bind_with(load, sum())?;
+        let mut pending = exchange.start()?;
+        let first = wide.boxes()[0].lower()[0];
+        let interior = pending.interior_mut(|field| field, 0)?.region();
+        assert_eq!((interior.lower()[0], interior.upper()[0]), (first + 1, first + 5));
+        pending.interior_mut(|field| field, 0)?.fill_with(|_, _| 7);
+        pending.finish()?;
+        assert_eq!(exchange.fields().to_vec(0)?, [1, 2, 7, 7, 7, 7, 2, 1]);
+        Ok(())
+    });
+}
+
 #[test]
 fn a_cell_that_several_are_to_replace_is_named() {
     run_ranks(2, |comm| {

@@ -72,10 +72,9 @@ impl IndexedCopy {
 
     /// The copy of some of its rows, those at these places in its order.
     ///
-    /// # Panics
-    /// If there is no such row.
+    /// All of them exist.
     #[must_use]
-    pub fn of_rows(&self, places: &[u32]) -> IndexedCopy {
+    pub(crate) fn of_rows(&self, places: &[u32]) -> IndexedCopy {
         let of = |rows: &CopyRows| CopyRows {
             indices: Some(places.iter().map(|place| rows.index(*place as usize) as u32).collect()),
             ..*rows

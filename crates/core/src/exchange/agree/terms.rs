@@ -51,6 +51,8 @@ struct Terms {
 /// The result of the agreement.
 pub(crate) struct Agreement {
     pattern: Pattern,
+    /// The one that the caller has bound: not reversed.
+    forward: Pattern,
     parts: Vec<PartFields>,
     /// Maximum size of a staged message in bytes.
     chunk: usize,
@@ -103,6 +105,7 @@ fn agree(
     most_in_flight: usize,
 ) -> Result<Agreement, BindError> {
     let reversal = options.accumulate.map(|combine| Reversal { combine, zero_halo: options.zero_halo });
+    let forward = pattern.clone();
     let pattern = &reversal.map_or_else(|| pattern.clone(), |reversal| pattern.reversed(reversal));
     let comm = pattern.comm();
     let in_flight = options.in_flight.unwrap_or(1);
@@ -130,9 +133,22 @@ fn agree(
         (Some(_), order) => order,
     };
     let choice = Choice { path, order };
-    let groups = join_groups(pattern, &parts, path, &wanted)?;
+    let by_streams = if reversal.is_some() { DataPath::Messages } else { path };
+    let groups = join_groups(pattern, &parts, by_streams, &wanted)?;
     let pattern = pattern.clone();
-    Ok(Agreement { pattern, parts, chunk, copied_by, moved_from, in_flight, steps, choice, or_next, groups })
+    Ok(Agreement {
+        pattern,
+        forward,
+        parts,
+        chunk,
+        copied_by,
+        moved_from,
+        in_flight,
+        steps,
+        choice,
+        or_next,
+        groups,
+    })
 }
 
 /// Describes in words why this rank cannot bind its fields, given the terms of rank 0.
@@ -244,7 +260,7 @@ impl Agreement {
         });
         let storages = self.parts.iter().flat_map(PartFields::storages).collect();
         let flight = Arc::new(Flight::new(parts.collect(), storages));
-        Ok((Bound { pattern: pattern.clone(), flight, waits: HostWaits::new(trace), tags }, routes))
+        Ok((Bound { pattern: self.forward.clone(), flight, waits: HostWaits::new(trace), tags }, routes))
     }
 
     /// Collective: binds the parts by one of the patterns. `tag` is that of the first part.

@@ -150,8 +150,8 @@ impl BindOptions {
     }
 
     /// Turns the exchange round: each halo cell goes to its owner, where it is combined with the owner's value and those of
-    /// other halos. So finite elements add what they have computed for vertices of neighbours, and adjoint models what
-    /// flows back. Halo cells that no rank owns, beyond the ends of a grid, stay out of it. Must be the same on every rank.
+    /// other halos: values that finite elements have computed for vertices of neighbours, sensitivities of adjoint models.
+    /// All neighbours exchange at once, whatever the [`order`](BindOptions::order). Halo cells that no rank owns, beyond the ends of a grid, stay out of it. Must be the same on every rank.
     ///
     /// Values are combined in a fixed order, the rank, then the domain and the piece from which they come: the bits of the
     /// result are the same in every run, but depend on the decomposition. Where axes turn, vectors are turned back. With
@@ -185,7 +185,9 @@ impl BindOptions {
     }
 
     /// Sets the halo cells that were [accumulated](BindOptions::accumulate) to zero at the end of each exchange (default: they
-    /// keep their values). So the exchange is the transpose of the one that fills halos. Must be the same on every rank.
+    /// keep their values), on folded grids the duplicates among owned cells too. With [`Combine::Sum`], the exchange is then
+    /// the transpose of the one that fills halos. If exchanges are ordered by streams, all of them are finished in the stream
+    /// in which the next one starts. Must be the same on every rank.
     #[must_use]
     pub fn zero_halo(mut self, zero: bool) -> Self {
         self.zero_halo = zero;

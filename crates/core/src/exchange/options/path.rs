@@ -173,9 +173,9 @@ pub struct Description {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Route {
-    /// The rank that owns the cells.
+    /// The rank that sends the cells: their owner, unless halos are [accumulated](crate::BindOptions::accumulate).
     pub from: usize,
-    /// The rank whose halo is filled.
+    /// The rank that receives them.
     pub to: usize,
     /// The number of the field in the exchange.
     pub field: usize,

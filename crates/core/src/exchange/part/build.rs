@@ -39,6 +39,10 @@ impl<D: Device> PartDevice for D {
         Device::info(self)
     }
 
+    fn combines(&self) -> bool {
+        self.combining().is_some()
+    }
+
     fn has_words(&self) -> bool {
         self.stream_words().is_some()
     }
@@ -197,11 +201,16 @@ impl<D: Device> BoundCopies<D> {
         let mut own_cells = if reversed { Vec::new() } else { binding.own_cell_copies()? };
         let traffic = sets.traffic();
         let in_place = sets.fields_in_place();
-        let streams_of = ways.streams.as_ref().and_then(|(group, tag)| {
-            // The group was joined with this device.
+        let streams_of = ways.streams.as_ref().map(|(group, tag)| {
             let group: Arc<dyn Any + Send + Sync> = Arc::clone(group) as _;
-            Some((group.downcast::<SharedGroup<D>>().ok()?, *tag))
+            let group = group.downcast::<SharedGroup<D>>().map_err(|_| {
+                // A communicator keeps one group for each device.
+                let expected = "the type of device with which the communicator joined its group";
+                DeviceError::invalid("fields whose streams exchange messages", expected, "another type")
+            });
+            Ok::<_, DeviceError>((group?, *tag))
         });
+        let streams_of = streams_of.transpose()?;
         let mut stream_messages = bind_stream_messages(binding, &sets, streams_of, marks)?;
         let mut messages = bind_messages(binding, sets, packed, staging, marks)?;
         let local_bytes = messages.combining.as_ref().map_or(bytes(&own_cells), |it| it.local_bytes);

@@ -252,7 +252,7 @@ impl<D: Device> StreamPart<D> {
         self.wait_for_copies(stream)?;
         let lane = lane!(self, stream, transport);
         // SAFETY: the gate is opened when all messages have arrived. If it is opened because the exchange has failed,
-        // the halos are unspecified, and memory that the transport may still be writing is kept, as are the buffers
+        // what it writes is unspecified, and memory that the transport may still be writing is kept, as are the buffers
         // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
         // fields. The same holds for messages in streams, and for groups of them that are aborted.
         unsafe { self.ways.messages.unpack_in_stream(&lane)? };

@@ -96,7 +96,8 @@ impl<D: Device> Combining<D> {
     /// All messages have arrived when the device runs this. Nothing else uses the fields.
     pub(crate) unsafe fn run(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
         for layer in self.layers.iter().chain([&self.zero]) {
-            // SAFETY: the caller's promise; of one layer, no two pieces have a cell in common, and halo cells are not owned.
+            // SAFETY: the caller's promise; of one layer, no two pieces have a cell in common, and halo cells are not owned;
+            // fields are aligned for their elements (`misfit`), as are pieces in messages.
             unsafe { layer.run(lane)? };
         }
         Ok(())
@@ -125,6 +126,12 @@ pub(crate) fn cannot_combine(
     parts: &[PartFields],
     Reversal { combine, .. }: Reversal,
 ) -> Option<String> {
+    if let Some(part) = parts.iter().find(|part| !part.device.combines()) {
+        let device = part.device.info().id;
+        return Some(format!(
+            "{device} has no halos that are accumulated; expected fields on a device that combines"
+        ));
+    }
     let fields = parts.iter().flat_map(|part| &part.fields);
     let undefined = fields.clone().find(|(_, field)| !combine.is_defined_for(field.element));
     if let Some((number, field)) = undefined {

@@ -44,6 +44,8 @@ pub(crate) struct PartFields {
 /// The operations of a device that binding needs, independent of the device's type.
 pub(crate) trait PartDevice: Debug + Send + Sync {
     fn info(&self) -> &DeviceInfo;
+    /// Whether it combines what arrives with what is there.
+    fn combines(&self) -> bool;
     /// Whether its streams write and await words.
     fn has_words(&self) -> bool;
     /// Whether other processes of the node reach its memory.

@@ -61,6 +61,8 @@ impl PartFields {
     /// the memory does so by itself. Nothing was measured.
     pub(crate) fn wants_stream_messages(&self, pattern: &Pattern, path: DataPath) -> bool {
         match path {
+            // Such messages are unpacked, not combined.
+            _ if pattern.reversal().is_some() => false,
             DataPath::StreamMessages => peers(pattern).next().is_some(),
             DataPath::Quickest => {
                 self.device.has_stream_messages()
