@@ -70,15 +70,14 @@ trait Number: Copy {
 
 /// A type of numbers that have an order.
 trait Ordered: Number + PartialOrd {
-    /// Whether it is a NaN.
-    fn is_none(self) -> bool;
+    fn is_nan(self) -> bool;
 
     fn smaller(self, other: Self) -> Self {
-        if other < self || other.is_none() { other } else { self }
+        if other < self || other.is_nan() { other } else { self }
     }
 
     fn larger(self, other: Self) -> Self {
-        if other > self || other.is_none() { other } else { self }
+        if other > self || other.is_nan() { other } else { self }
     }
 }
 
@@ -96,7 +95,7 @@ macro_rules! integers {
             }
 
             impl Ordered for $number {
-                fn is_none(self) -> bool {
+                fn is_nan(self) -> bool {
                     false
                 }
             }
@@ -118,8 +117,8 @@ macro_rules! floats {
             }
 
             impl Ordered for $number {
-                fn is_none(self) -> bool {
-                    self.is_nan()
+                fn is_nan(self) -> bool {
+                    <$number>::is_nan(self)
                 }
             }
         )+

@@ -145,7 +145,7 @@ pub(crate) fn cannot_combine(
             "field {number} has a source of its own; expected one field, of which the halo is accumulated"
         ));
     }
-    let twice = Layers::of(pattern).twice.filter(|_| combine == Combine::Replace)?;
+    let twice = (combine == Combine::Replace).then(|| Layers::of(pattern).twice).flatten()?;
     Some(format!("several halo cells belong to {twice}; `replace` expects at most one for each cell"))
 }
 
