@@ -83,8 +83,9 @@ pub fn random_exchanges_on_tripolar_grids_match_geometry<D: Device>(device: &D) 
 }
 
 pub fn accumulated_halos_match_the_oracle_or_are_refused<D: Device>(device: &D) -> Result<(), Failure> {
+    random::accumulated(device, cases(500).div_ceil(2), RANKS)?;
     if device.combining().is_some() {
-        return random::accumulated(device, cases(500).div_ceil(2), RANKS);
+        return Ok(());
     }
     let refused = run_ranks(2, |comm| {
         let pattern = Pattern::on_grid(&comm, [4]).periodic([true]).halo(1).build()?;

@@ -146,7 +146,7 @@ fn run_of(combine: Combine, element: ElementType) -> Option<RunBox> {
                 Combine::Sum => combine_box::<$number, Sum> as RunBox,
                 Combine::Min => combine_box::<$number, Min>,
                 Combine::Max => combine_box::<$number, Max>,
-                Combine::Replace => combine_box::<$number, Replace>,
+                Combine::Replace => return None,
             }
         };
     }
@@ -154,8 +154,7 @@ fn run_of(combine: Combine, element: ElementType) -> Option<RunBox> {
         ($number:ty) => {
             match combine {
                 Combine::Sum => combine_box::<Complex<$number>, Sum> as RunBox,
-                Combine::Replace => combine_box::<Complex<$number>, Replace>,
-                Combine::Min | Combine::Max => return None,
+                _ => return None,
             }
         };
     }
@@ -176,7 +175,6 @@ fn run_of(combine: Combine, element: ElementType) -> Option<RunBox> {
         ElementType::F64 => of_type!(f64),
         ElementType::Complex32 => of_complex!(f32),
         ElementType::Complex64 => of_complex!(f64),
-        ElementType::Bytes(_) if combine == Combine::Replace => replace_bytes,
         _ => return None,
     })
 }
@@ -189,7 +187,6 @@ trait Operation<T> {
 struct Sum;
 struct Min;
 struct Max;
-struct Replace;
 
 impl<T: Number> Operation<T> for Sum {
     #[inline(always)]
@@ -212,13 +209,6 @@ impl<T: Ordered> Operation<T> for Max {
     }
 }
 
-impl<T> Operation<T> for Replace {
-    #[inline(always)]
-    fn apply(_there: T, arrived: T) -> T {
-        arrived
-    }
-}
-
 /// Combines a box of numbers.
 ///
 /// # Safety
@@ -238,20 +228,6 @@ unsafe fn combine_box<T: Number, O: Operation<T>>(copy: &BoxCopy, ends: (Pointer
                     to.write(O::apply(to.read(), arrived));
                 }
             }
-        }
-    });
-}
-
-/// Replaces records.
-///
-/// # Safety
-/// As for [`CombineCopy::run`].
-unsafe fn replace_bytes(copy: &BoxCopy, ends: (Pointer, Pointer)) {
-    for_each_line(copy, ends, |source, target, line| {
-        for point in 0..line.extent {
-            let (source, target) = step(source, target, line, point);
-            // SAFETY: both lie in the run of bytes at this point, and do not overlap.
-            unsafe { source.as_ptr().copy_to_nonoverlapping(target.as_ptr(), copy.run_bytes()) };
         }
     });
 }

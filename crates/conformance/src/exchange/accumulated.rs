@@ -63,6 +63,7 @@ fn check_field<D: Device, M: FieldMaker>(
     let combines: Vec<Combine> = [Combine::Sum, Combine::Min, Combine::Max, Combine::Replace]
         .into_iter()
         .filter(|combine| combine.is_defined_for(maker.element()))
+        .filter(|combine| device.combining().is_some() || *combine == Combine::Replace)
         .collect();
     let combine = combines[random.random_range(0..combines.len())];
     let options = || BindOptions::default().accumulate(combine).zero_halo(number % 8 < 4);

@@ -103,7 +103,8 @@ pub trait Combining<C> {
     /// and both ends are aligned for their elements.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so, for runs of bytes that are no whole number of
+    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so, for [`Combine::Replace`](super::Combine), which
+    /// ordinary copies do, for runs of bytes that are no whole number of
     /// them, and as for
     /// [`Device::bind_copies`](super::Device::bind_copies).
     fn bind_combining(&self, items: Vec<CombineItem>) -> Result<C, DeviceError>;

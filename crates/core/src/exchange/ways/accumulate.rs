@@ -75,8 +75,15 @@ impl<D: Device> Combining<D> {
                 add(order.of_piece(own, number), position, copies);
             }
         }
-        let combining = offered(device.combining(), "halos that are accumulated", device.id())?;
-        let bound = layers.into_iter().map(|items| CopyList::bind_combining(combining, items));
+        let bound = layers.into_iter().map(|items| match combine {
+            Combine::Replace => {
+                binding.list(Purpose::Combining, items.into_iter().map(|it| it.copy).collect())
+            }
+            _ => {
+                let combining = offered(device.combining(), "halos that are accumulated", device.id())?;
+                CopyList::bind_combining(combining, items)
+            }
+        });
         let layers = bound.collect::<Result<_, _>>()?;
         let (zero, zeros) = match zero_halo {
             true => zeroing(binding)?,
@@ -126,7 +133,8 @@ pub(crate) fn cannot_combine(
     parts: &[PartFields],
     Reversal { combine, .. }: Reversal,
 ) -> Option<String> {
-    if let Some(part) = parts.iter().find(|part| !part.device.combines()) {
+    let computes = combine != Combine::Replace;
+    if let Some(part) = parts.iter().find(|part| computes && !part.device.combines()) {
         let device = part.device.info().id;
         return Some(format!(
             "{device} has no halos that are accumulated; expected fields on a device that combines"
