@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::one_thread::OneThread;
 use haloport_core::sparse::{Inserter, Slot};
 use haloport_core::*;
+use haloport_cpu::CpuDevice;
 
 type Failure = haloport_core::Error;
 
@@ -76,6 +77,32 @@ fn a_thread_that_may_not_make_progress_loses_nothing() {
         })
         .unwrap();
     }
+}
+
+#[test]
+fn a_round_that_the_wrong_thread_awaits_fails_alone() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let (comm, other) = (OneThread::around(&comm), 1 - comm.rank());
+        comm.set_time_limit(Some(Duration::from_secs(5)));
+        let pattern = Pattern::on_grid(&comm, [8]).periodic([true]).halo(1).build()?;
+        let mut field = pattern.field::<f64, _>(&CpuDevice::with_threads(1)?)?;
+        field.view_mut(0)?.fill_with(|cell, _| cell[0] as f64);
+        let mut halos = pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?;
+        let mut exchange = SparseExchange::between(&comm, &[other], &[other])?;
+
+        let pending = halos.start()?;
+        let round = exchange.begin()?;
+        let refused = std::thread::scope(|scope| scope.spawn(|| round.wait()).join().unwrap());
+        assert!(
+            matches!(refused, Err(SparseError::Transport(TransportError::WrongThread { .. }))),
+            "{refused:?}"
+        );
+        pending.finish()?;
+        let first = 4 * comm.rank() as i64;
+        assert_eq!(halos.fields().view(0)?[[first - 1]], ((first + 7) % 8) as f64);
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]
