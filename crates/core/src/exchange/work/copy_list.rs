@@ -97,16 +97,18 @@ impl<D: Device> CopyList<D> {
             Purpose::Zeroing => (Phase::Unpacking, "zero the halo"),
         };
         let Lane { device, bases, stream, trace, .. } = *lane;
-        // Unpacking moves first, packing moves last.
-        let packs = self.purpose.packs();
-        let (move_first, move_last) = (self.host_copy.filter(|_| !packs), self.host_copy.filter(|_| packs));
         let put = || {
             // SAFETY: the caller guarantees it.
-            move_first.map_or(Ok(()), |copy| unsafe { copy.run(device, stream) })?;
+            let copy = || unsafe { device.run_copies(&self.copies, bases, stream) };
+            let Some(host_copy) = &self.host_copy else { return copy() };
             // SAFETY: as above.
-            unsafe { device.run_copies(&self.copies, bases, stream)? };
-            // SAFETY: as above.
-            move_last.map_or(Ok(()), |copy| unsafe { copy.run(device, stream) })
+            let move_all = || unsafe { host_copy.run(device, stream) };
+            // Unpacking moves first, packing moves last.
+            if self.purpose.packs() {
+                copy().and_then(|()| move_all())
+            } else {
+                move_all().and_then(|()| copy())
+            }
         };
         trace.time(phase, name, self.bytes, device, stream, put)
     }

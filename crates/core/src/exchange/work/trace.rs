@@ -99,6 +99,7 @@ impl<D: Device> PartTrace<D> {
     }
 
     /// Runs `work`, which puts work into `stream`, and records its span. Records nothing if `bytes` is 0.
+    #[inline]
     pub(crate) fn time<R, E>(
         &self,
         phase: Phase,
@@ -110,11 +111,7 @@ impl<D: Device> PartTrace<D> {
     ) -> Result<R, E> {
         match &self.0 {
             Some(traced) if bytes > 0 => {
-                let (own, row) = traced.own;
-                let is_own = own.contains(&stream.handle());
-                let row = if is_own { row } else { traced.exchange.log.row_of_stream(device, stream) };
-                let label = traced.exchange.label(phase, name, row, bytes);
-                traced.timer.time(label, device, stream, work)
+                traced.timer.time(traced.label(phase, name, bytes, device, stream), device, stream, work)
             }
             _ => work(),
         }
@@ -142,6 +139,24 @@ impl<D: Device> PartTrace<D> {
             let label = traced.exchange.label(Phase::Wire, name, traced.exchange.log.row(row), bytes);
             Box::new(Transfer { list: Arc::clone(traced.timer.list()), label, is_open: false, since: None })
         }))
+    }
+}
+
+impl<D: Device> Traced<D> {
+    /// The label of work that is put into `stream`.
+    #[cold]
+    fn label(
+        &self,
+        phase: Phase,
+        name: &'static str,
+        bytes: usize,
+        device: &D,
+        stream: &D::Stream,
+    ) -> SpanLabel {
+        let (own, row) = self.own;
+        let is_own = own.contains(&stream.handle());
+        let row = if is_own { row } else { self.exchange.log.row_of_stream(device, stream) };
+        self.exchange.label(phase, name, row, bytes)
     }
 }
 
