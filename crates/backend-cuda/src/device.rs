@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, KernelArgument, KernelSource,
-    LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority, StreamGroup, StreamMessages,
-    StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation,
+    Attached, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates,
+    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
+    StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation,
 };
 
 use crate::driver::context::call;
@@ -334,6 +334,10 @@ unsafe impl Device for CudaDevice {
         unsafe { launch.run(stream) }
     }
 
+    fn combining(&self) -> Option<&dyn Combining<CudaCopies>> {
+        Some(self)
+    }
+
     fn gates(&self) -> Option<&dyn Gates<CudaStream>> {
         self.info().capabilities.gates.then_some(self as _)
     }
@@ -348,6 +352,12 @@ unsafe impl Device for CudaDevice {
 
     fn stream_messaging(&self) -> Option<&dyn StreamMessaging<CudaStream>> {
         self.info().capabilities.stream_messages.then_some(self as _)
+    }
+}
+
+impl Combining<CudaCopies> for CudaDevice {
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<CudaCopies, DeviceError> {
+        CudaCopies::combining(&self.opened, &items)
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
-    CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams, KernelArgument, KernelSource,
-    LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams,
+    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
 };
 
 use crate::buffer::SyclBuffer;
@@ -291,6 +291,16 @@ unsafe impl Device for SyclDevice {
 
     fn gates(&self) -> Option<&dyn Gates<SyclStream>> {
         Some(self)
+    }
+
+    fn combining(&self) -> Option<&dyn Combining<SyclCopies>> {
+        Some(self)
+    }
+}
+
+impl Combining<SyclCopies> for SyclDevice {
+    fn bind_combining(&self, items: Vec<CombineItem>) -> Result<SyclCopies, DeviceError> {
+        SyclCopies::combining(&self.opened, &items)
     }
 }
 

@@ -21,19 +21,11 @@ impl CombineCopy {
     /// # Errors
     /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so.
     pub(crate) fn new(item: CombineItem) -> Result<CombineCopy, DeviceError> {
+        item.check()?;
         let CombineItem { copy, combine, element } = item;
-        let run_bytes = match &copy {
-            CopyItem::Box(copy) => copy.run_bytes(),
-            CopyItem::Indexed(copy) => copy.row().run_bytes(),
-        };
-        if !run_bytes.is_multiple_of(element.bytes()) {
-            let expected = format!("runs of whole elements of {} bytes", element.bytes());
-            return Err(DeviceError::invalid("a copy that combines", expected, format!("{run_bytes} bytes")));
-        }
-        let Some(run) = run_of(combine, element) else {
-            let expected = format!("elements that have the operation `{}`", combine.name());
-            return Err(DeviceError::invalid("a copy that combines", expected, element));
-        };
+        let run = run_of(combine, element).ok_or_else(|| {
+            DeviceError::invalid("a copy that combines", "a known type of elements", element)
+        })?;
         Ok(CombineCopy { copy, run })
     }
 

@@ -136,7 +136,7 @@ impl Candidate {
                 pinned_memory: true,
                 shared_memory: of(Of::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)? != 0,
                 // CUDA's IPC exists on Linux, but not for integrated devices.
-                combining: false,
+                combining: true,
                 memory_export: cfg!(target_os = "linux") && of(Of::CU_DEVICE_ATTRIBUTE_INTEGRATED)? == 0,
                 // NCCL exists on Linux. Its kernels wait for other ranks.
                 stream_messages: cfg!(target_os = "linux") && streams_wait_for_host,

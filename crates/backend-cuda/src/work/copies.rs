@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use haloport_core::device::dialect::{COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyTable};
-use haloport_core::device::{Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
+use haloport_core::device::dialect::{
+    COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyTable,
+};
+use haloport_core::device::{Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use crate::driver::context::call;
 use crate::memory::allocation::Allocation;
@@ -33,8 +35,22 @@ struct Launch {
 
 impl CudaCopies {
     pub(crate) fn new(opened: &Arc<Opened>, items: Vec<CopyItem>) -> Result<CudaCopies, DeviceError> {
-        let tables = CopyTable::for_words(&items);
-        let launches = tables.iter().map(|table| Launch::new(opened, table)).collect::<Result<_, _>>()?;
+        CudaCopies::of_tables(opened, &CopyTable::for_words(&items), ("copy_words", COPY_WORDS))
+    }
+
+    /// Copies that combine.
+    pub(crate) fn combining(opened: &Arc<Opened>, items: &[CombineItem]) -> Result<CudaCopies, DeviceError> {
+        items.iter().try_for_each(CombineItem::check)?;
+        CudaCopies::of_tables(opened, &CopyTable::for_combining(items), ("combine_words", COMBINE_WORDS))
+    }
+
+    fn of_tables(
+        opened: &Arc<Opened>,
+        tables: &[CopyTable],
+        kernel: (&str, &'static str),
+    ) -> Result<CudaCopies, DeviceError> {
+        let launches =
+            tables.iter().map(|table| Launch::new(opened, table, kernel)).collect::<Result<_, _>>()?;
         Ok(CudaCopies { launches })
     }
 
@@ -54,7 +70,12 @@ impl CudaCopies {
 }
 
 impl Launch {
-    fn new(opened: &Arc<Opened>, table: &CopyTable) -> Result<Launch, DeviceError> {
+    /// The kernel has a name and a source.
+    fn new(
+        opened: &Arc<Opened>,
+        table: &CopyTable,
+        (name, source): (&str, &'static str),
+    ) -> Result<Launch, DeviceError> {
         if table.tiles() > i32::MAX as usize {
             let most = format!("at most {} bytes", i32::MAX as usize * COPY_TILE_BYTES);
             return Err(DeviceError::invalid("a list of copies", most, "more"));
@@ -67,9 +88,9 @@ impl Launch {
         unsafe { call!(&opened.context, cuMemcpyAsync(entries, from, bytes.len(), setup.raw())) }?;
         setup.synchronize()?;
         let tiles = entries + table.tiles_begin() as u64;
-        let program = opened.programs.portable(opened, "copy_words", COPY_WORDS)?;
+        let program = opened.programs.portable(opened, name, source)?;
         Ok(Launch {
-            function: Function::new(&opened.context, program, "copy_words")?,
+            function: Function::new(&opened.context, program, name)?,
             grid: Grid { groups: [table.tiles(), 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] },
             arguments: [entries, tiles, table.tiles() as u64],
             blocks: table.blocks().to_vec(),
@@ -98,8 +119,8 @@ impl Launch {
             (&raw mut count).cast(),
             (&raw mut bases).cast(),
         ];
-        // SAFETY: the caller's promise; the arguments are those of `copy_words`, and the table lives as long as the
-        // list.
+        // SAFETY: the caller's promise; the arguments are those of `copy_words` and `combine_words`, and the table lives as
+        // long as the list.
         unsafe { enqueue_at(&self.function, self.grid, addresses.as_mut_ptr(), stream) }
     }
 }

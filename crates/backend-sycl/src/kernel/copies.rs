@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haloport_core::device::dialect::{COPY_GROUP_THREADS, COPY_LINES, COPY_WORDS, CopyBases, CopyTable};
-use haloport_core::device::{Anchors, Buffer, CopyItem, DeviceError, MemoryKind, Pointer};
+use haloport_core::ElementType;
+use haloport_core::device::dialect::{
+    COMBINE_WORDS, COPY_GROUP_THREADS, COPY_LINES, COPY_WORDS, CopyBases, CopyTable,
+};
+use haloport_core::device::{Anchors, Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use super::launch::{NdRange, enqueue, set_address, set_value};
 use super::program;
@@ -59,6 +62,8 @@ pub(crate) enum Division {
     Lines,
     /// Each group copies a tile, one word for each thread at a time.
     Words,
+    /// The same, with words that are combined with those at their targets: on all devices.
+    CombinedWords,
 }
 
 impl Division {
@@ -78,9 +83,33 @@ impl SyclCopies {
             Division::Lines => {
                 CopyTable::for_lines(&items, (total / most_threads(opened)).max(LEAST_TILE_BYTES))
             }
-            Division::Words => CopyTable::for_words(&items),
+            _ => CopyTable::for_words(&items),
         };
-        let launch = |table| Launch::new(opened, &items, table, division);
+        SyclCopies::of_tables(opened, &tables, &items.iter().collect::<Vec<_>>(), division)
+    }
+
+    /// Copies that combine.
+    pub(crate) fn combining(opened: &Arc<Opened>, items: &[CombineItem]) -> Result<SyclCopies, DeviceError> {
+        for item in items {
+            item.check()?;
+            if matches!(item.element, ElementType::F64 | ElementType::Complex64)
+                && !opened.info.double_precision
+            {
+                let what = "halos of f64 or complex64 that are accumulated, without double precision";
+                return Err(DeviceError::Unsupported { what, device: opened.id() });
+            }
+        }
+        let copies: Vec<&CopyItem> = items.iter().map(|item| &item.copy).collect();
+        SyclCopies::of_tables(opened, &CopyTable::for_combining(items), &copies, Division::CombinedWords)
+    }
+
+    fn of_tables(
+        opened: &Arc<Opened>,
+        tables: &[CopyTable],
+        items: &[&CopyItem],
+        division: Division,
+    ) -> Result<SyclCopies, DeviceError> {
+        let launch = |table| Launch::new(opened, items, table, division);
         let launches = tables.iter().map(launch).collect::<Result<_, _>>()?;
         Ok(SyclCopies { opened: Arc::clone(opened), launches })
     }
@@ -96,7 +125,7 @@ impl SyclCopies {
 impl Launch {
     fn new(
         opened: &Arc<Opened>,
-        items: &[CopyItem],
+        items: &[&CopyItem],
         table: &CopyTable,
         division: Division,
     ) -> Result<Launch, DeviceError> {
@@ -108,13 +137,13 @@ impl Launch {
 
         let most = table.copied_bytes() / LEAST_THREAD_BYTES;
         let threads = most.min(most_threads(opened)).clamp(1, table.tiles());
-        let (mut kernel, global, group) = match division {
-            Division::Lines => (kernel_of(opened, "copy_lines", COPY_LINES)?, threads, 1),
-            Division::Words => {
-                let kernel = kernel_of(opened, "copy_words", COPY_WORDS)?;
-                (kernel, table.tiles() * COPY_GROUP_THREADS, COPY_GROUP_THREADS)
-            }
+        let in_groups = table.tiles() * COPY_GROUP_THREADS;
+        let (name, source, global, group) = match division {
+            Division::Lines => ("copy_lines", COPY_LINES, threads, 1),
+            Division::Words => ("copy_words", COPY_WORDS, in_groups, COPY_GROUP_THREADS),
+            Division::CombinedWords => ("combine_words", COMBINE_WORDS, in_groups, COPY_GROUP_THREADS),
         };
+        let mut kernel = kernel_of(opened, name, source)?;
         let tiles = memory.pointer().offset(table.tiles_begin() as isize);
         for (index, pointer) in [(0, memory.pointer()), (1, tiles)] {
             set_address(opened, &mut kernel, index, pointer, "setting the table of a list of copies")?;
@@ -126,7 +155,7 @@ impl Launch {
         let bases_argument = if division == Division::Lines { 4 } else { 3 };
         let bases = CopyBases::new(&[], &[]);
         set_value(opened, &mut kernel, bases_argument, &bases)?;
-        let mut fixed_ends: Vec<Pointer> = items.iter().flat_map(fixed_ends).collect();
+        let mut fixed_ends: Vec<Pointer> = items.iter().copied().flat_map(fixed_ends).collect();
         declare_reached(opened, &mut kernel, fixed_ends.iter().copied())?;
         if table.blocks().is_empty() {
             fixed_ends.clear();

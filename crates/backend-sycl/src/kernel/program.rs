@@ -180,8 +180,11 @@ mod tests {
             return;
         };
         let opened = Opened::new(candidate).unwrap();
-        let program = from_source(&opened, "copy_words", &dialect::opencl(dialect::COPY_WORDS)).unwrap();
-        kernel(&opened, &program, "copy_words").unwrap();
+        for (name, source) in [("copy_words", dialect::COPY_WORDS), ("combine_words", dialect::COMBINE_WORDS)]
+        {
+            let program = from_source(&opened, name, &dialect::opencl(source)).unwrap();
+            kernel(&opened, &program, name).unwrap();
+        }
     }
 
     /// A binary with a correct checksum that the driver refuses.

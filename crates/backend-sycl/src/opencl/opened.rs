@@ -131,7 +131,7 @@ pub(crate) fn info_of(candidate: &Candidate) -> DeviceInfo {
             stream_words: false,
             pinned_memory: unified.offers(MemoryKind::Pinned),
             shared_memory: unified.offers(MemoryKind::Shared),
-            combining: false,
+            combining: true,
             memory_export: false,
             stream_messages: false,
         },

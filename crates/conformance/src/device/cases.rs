@@ -27,6 +27,10 @@ pub(super) struct BoxCase {
 impl BoxCase {
     pub(super) fn random(random: &mut StdRng, extent: usize) -> BoxCase {
         let element_bytes = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 100][random.random_range(0..11)];
+        BoxCase::of_elements(random, extent, element_bytes)
+    }
+
+    pub(super) fn of_elements(random: &mut StdRng, extent: usize, element_bytes: usize) -> BoxCase {
         let count = random.random_range(0..=4);
         let extents: Vec<usize> = (0..count).map(|_| random.random_range(1..=extent)).collect();
         let mut lay_out = || {
@@ -84,6 +88,16 @@ impl BoxCase {
     }
 
     pub(super) fn copy_bytes(&self, source: &[u8], target: &mut [u8]) {
+        self.for_each_element(source, target, |from, to| to.copy_from_slice(from));
+    }
+
+    /// Calls `apply` with the bytes of each element in the source and in the target.
+    pub(super) fn for_each_element(
+        &self,
+        source: &[u8],
+        target: &mut [u8],
+        mut apply: impl FnMut(&[u8], &mut [u8]),
+    ) {
         let points: usize = self.axes.iter().map(|axis| axis.extent).product();
         for mut point in 0..points {
             let (mut from, mut to) = (0isize, 0isize);
@@ -94,7 +108,7 @@ impl BoxCase {
                 to += index * axis.target_stride;
             }
             let (from, to) = (from as usize, to as usize);
-            target[to..to + self.element_bytes].copy_from_slice(&source[from..from + self.element_bytes]);
+            apply(&source[from..from + self.element_bytes], &mut target[to..to + self.element_bytes]);
         }
     }
 }
@@ -121,7 +135,12 @@ pub(super) struct GatherSide {
 impl Gather {
     /// A random copy of about `most_bytes` bytes, and of a few rows at least.
     pub(super) fn random(random: &mut StdRng, extent: usize, most_bytes: usize) -> Gather {
-        let mut row = BoxCase::random(random, extent);
+        let row = BoxCase::random(random, extent);
+        Gather::of_rows(random, row, most_bytes)
+    }
+
+    /// The same, of these rows.
+    pub(super) fn of_rows(random: &mut StdRng, mut row: BoxCase, most_bytes: usize) -> Gather {
         let rows = random.random_range(1..=(most_bytes / row.source_bytes.max(row.target_bytes)).max(30));
         let held = rows + random.random_range(0..=1 + rows / 4);
         // On either side, rows are the slowest or the fastest axis, padded or not, upwards or downwards. This returns
@@ -178,14 +197,25 @@ impl Gather {
     pub(super) fn expected(&self) -> Vec<u8> {
         let source = random_bytes(self.row.seed, self.source.bytes);
         let mut target = vec![BACKGROUND; self.target.bytes];
+        self.for_each_element(&source, &mut target, |from, to| to.copy_from_slice(from));
+        target
+    }
+
+    /// As [`BoxCase::for_each_element`], for all rows.
+    pub(super) fn for_each_element(
+        &self,
+        source: &[u8],
+        target: &mut [u8],
+        mut apply: impl FnMut(&[u8], &mut [u8]),
+    ) {
         for position in 0..self.rows {
             let begin = |side: &GatherSide| {
                 let row = side.indices.as_ref().map_or(position, |rows| rows[position] as usize);
                 (side.begin as isize + row as isize * side.stride) as usize
             };
-            self.row.copy_bytes(&source[begin(&self.source)..], &mut target[begin(&self.target)..]);
+            let (source, target) = (&source[begin(&self.source)..], &mut target[begin(&self.target)..]);
+            self.row.for_each_element(source, target, &mut apply);
         }
-        target
     }
 }
 

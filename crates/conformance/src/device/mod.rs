@@ -1,7 +1,7 @@
 //! The device suite: what every backend does, call by call.
 //!
 //! - `streams`, `memory`: streams, events and memory by themselves;
-//! - `copies`, `faces`, `signs`: copies, alone and in lists, with random `cases`;
+//! - `copies`, `faces`, `signs`: copies, alone and in lists, with random `cases`; `combining`: copies that combine;
 //! - `kernels`, `elements`: kernels, their arguments and element types;
 //! - `order`, `slow`: what is asynchronous and what waits, shown with a slow kernel;
 //! - `bytes`: bytes to a device and back; `blocks`: blocks of memory that copies are anchored to;
@@ -13,6 +13,7 @@
 mod blocks;
 mod bytes;
 mod cases;
+mod combining;
 mod copies;
 mod elements;
 mod faces;
@@ -64,6 +65,7 @@ pub fn suite<D: Device>(device: &D, exceptions: &[Exception]) -> Result<Report, 
             ("indexed copies", copies::indexed_copies),
             ("large indexed copies", copies::large_indexed_copies),
             ("sign changes", signs::sign_changes),
+            ("copies that combine", combining::combining),
             ("kernels", kernels::kernels),
             ("kernels in three dimensions", kernels::kernels_in_three_dimensions),
             ("rebinding", kernels::rebinding),

@@ -2,13 +2,14 @@
 
 use haloport_conformance::device::kernel_sources;
 use haloport_conformance::nvrtc::compile_all;
-use haloport_core::device::dialect::{COPY_WORDS, FILL};
+use haloport_core::device::dialect::{COMBINE_WORDS, COPY_WORDS, FILL};
 
 #[test]
 fn cudas_compiler_takes_every_kernel() {
     let kernels = kernel_sources();
     let sources = kernels.iter().filter_map(|kernel| Some((kernel.name, kernel.portable?)));
-    let sources: Vec<_> = sources.chain([("copy_words", COPY_WORDS), ("fill", FILL)]).collect();
-    assert!(sources.len() > 18, "there are only {} kernels", sources.len());
+    let lists = [("copy_words", COPY_WORDS), ("combine_words", COMBINE_WORDS), ("fill", FILL)];
+    let sources: Vec<_> = sources.chain(lists).collect();
+    assert!(sources.len() > 19, "there are only {} kernels", sources.len());
     compile_all(&sources).unwrap();
 }

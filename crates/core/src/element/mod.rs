@@ -54,6 +54,16 @@ impl ElementType {
         }
     }
 
+    /// The size in bytes of a number of which the element consists: of a part of complex ones, of records 1.
+    pub(crate) fn part_bytes(self) -> usize {
+        match self {
+            ElementType::Complex32 => ElementType::F32.bytes(),
+            ElementType::Complex64 => ElementType::F64.bytes(),
+            ElementType::Bytes(_) => 1,
+            scalar => scalar.bytes(),
+        }
+    }
+
     /// The alignment of an element in bytes.
     pub fn alignment(self) -> usize {
         match self {

@@ -91,6 +91,8 @@ fn comparison(name: &str, kind: Kind) -> Option<Run> {
         "leu" => step!(float at_most_or_nan, kind),
         "gtu" => step!(float greater_or_nan, kind),
         "geu" => step!(float at_least_or_nan, kind),
+        "num" => step!(float no_nan, kind),
+        "nan" => step!(float any_nan, kind),
         _ => None,
     }
 }

@@ -109,6 +109,8 @@ compute! {
     at_most_or_nan<T: Number>(a: T, b: T) a <= b || a.is_nan() || b.is_nan();
     greater_or_nan<T: Number>(a: T, b: T) a > b || a.is_nan() || b.is_nan();
     at_least_or_nan<T: Number>(a: T, b: T) a >= b || a.is_nan() || b.is_nan();
+    no_nan<T: Number>(a: T, b: T) !a.is_nan() && !b.is_nan();
+    any_nan<T: Number>(a: T, b: T) a.is_nan() || b.is_nan();
 }
 
 /// Steps on the bits of registers, in which values take their low bits.

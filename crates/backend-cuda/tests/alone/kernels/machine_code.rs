@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use haloport_conformance::nvrtc::{Compiled, Target, compilers};
-use haloport_core::device::dialect::{COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, FILL};
+use haloport_core::device::dialect::{COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, FILL};
 
 use super::disassembly::Code;
 
@@ -39,9 +39,7 @@ fn packing_takes_few_instructions_for_each_word() {
         for capability in [80, 90] {
             let compiled = compiler.compile(COPY_WORDS, Target::Cubin(capability)).unwrap();
             let code = disassemble(Path::new(&disassembler), &compiled);
-            let generic =
-                |name: &&str| ["LD.", "ST.", "LDL", "STL"].iter().any(|other| name.starts_with(other));
-            assert_eq!(code.names().find(generic), None, "memory that is not known to be global");
+            assert_global(&code);
             let registers = registers(&compiled);
             let occupancy = occupancy(registers);
             for (bytes, suffix) in WORDS {
@@ -63,6 +61,23 @@ fn packing_takes_few_instructions_for_each_word() {
         }
         println!("copy_words by {}:\n{table}", compiler.path());
     }
+}
+
+#[test]
+fn combining_accesses_memory_that_is_known_to_be_global() {
+    let Some(disassembler) = disassembler() else { return };
+    for compiler in compilers().unwrap() {
+        for capability in [80, 90] {
+            let compiled = compiler.compile(COMBINE_WORDS, Target::Cubin(capability)).unwrap();
+            assert_global(&disassemble(Path::new(&disassembler), &compiled));
+        }
+    }
+}
+
+/// Generic accesses take longer, and those of local memory are registers that were spilled.
+fn assert_global(code: &Code) {
+    let generic = |name: &&str| ["LD.", "ST.", "LDL", "STL"].iter().any(|other| name.starts_with(other));
+    assert_eq!(code.names().find(generic), None, "memory that is not known to be global");
 }
 
 /// The compiler takes time for each instruction. Times themselves are printed: they differ from machine to machine.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::CopyItem;
+use crate::device::DeviceError;
 use crate::element::ElementType;
 
 /// How a value that arrives is combined with the one that is there.
@@ -28,6 +29,30 @@ pub struct CombineItem {
     pub combine: Combine,
     /// The type of the elements, which are aligned at both ends as their type is.
     pub element: ElementType,
+}
+
+impl CombineItem {
+    /// Checks that whole elements are combined, by an operation that they have and that is no ordinary copy.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidArgument`].
+    pub fn check(&self) -> Result<(), DeviceError> {
+        const WHAT: &str = "a copy that combines";
+        let CombineItem { copy, combine, element } = self;
+        let run_bytes = match copy {
+            CopyItem::Box(copy) => copy.run_bytes(),
+            CopyItem::Indexed(copy) => copy.row().run_bytes(),
+        };
+        if !run_bytes.is_multiple_of(element.bytes()) {
+            let expected = format!("runs of whole elements of {} bytes", element.bytes());
+            return Err(DeviceError::invalid(WHAT, expected, format!("{run_bytes} bytes")));
+        }
+        if *combine == Combine::Replace || !combine.is_defined_for(*element) {
+            let expected = format!("elements that have the operation `{}`", combine.name());
+            return Err(DeviceError::invalid(WHAT, expected, element));
+        }
+        Ok(())
+    }
 }
 
 impl Combine {

@@ -32,6 +32,8 @@ typedef struct {
     u32 sign;      // SIGN_OF_FLOAT, SIGN_OF_INTEGER, or 0 for no change of sign
     u32 unaligned; // whether words that change their sign may lie at any address
     u32 source_block, target_block; // the numbers of blocks of memory, from 1, or 0 for fixed addresses
+    u32 number, combine; // for `combine.c`: what a word is, and what is done with two; 0 for copies
+    u32 unused[2];
 } ALIGNED(16) CopyEntry;
 
 // The addresses of the blocks in this run.

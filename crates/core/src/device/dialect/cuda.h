@@ -22,6 +22,10 @@
 #define LOCAL_SIZE(axis) HALOPORT_AXIS(blockDim, axis)
 #define GLOBAL_INDEX(axis) (GROUP_INDEX(axis) * LOCAL_SIZE(axis) + LOCAL_INDEX(axis))
 #define MULTIPLY_HIGH(a, b) __umulhi(a, b)
+#define F32_OF_BITS(bits) __uint_as_float(bits)
+#define F64_OF_BITS(bits) __longlong_as_double((long long)(bits))
+#define BITS_OF_F32(value) __float_as_uint(value)
+#define BITS_OF_F64(value) ((u64)__double_as_longlong(value))
 #define FETCH(address) ((void)0)
 #define BARRIER() __syncthreads()
 

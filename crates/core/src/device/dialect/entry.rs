@@ -3,7 +3,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::device::dialect::grid::Grid;
-use crate::device::{MAX_COPY_AXES, SignChange};
+use crate::device::{Combine, MAX_COPY_AXES, SignChange};
+use crate::element::ElementType;
 
 /// The axes of an entry: those of a box, the words of a run, the rows, and one that is always unused.
 pub(super) const AXES: usize = MAX_COPY_AXES + 3;
@@ -29,6 +30,9 @@ pub(super) struct CopyEntry {
     unaligned: u32,
     source_block: u32,
     target_block: u32,
+    number: u32,
+    combine: u32,
+    unused: [u32; 2],
 }
 
 #[repr(C, align(16))]
@@ -74,6 +78,11 @@ impl CopyEntry {
     /// The same with its ends in blocks, whose numbers begin with 1; 0 for a fixed address.
     pub(super) fn in_blocks(self, [source_block, target_block]: [u32; 2]) -> CopyEntry {
         CopyEntry { source_block, target_block, ..self }
+    }
+
+    /// The same for words that are combined so.
+    pub(super) fn combining(self, (combine, element): (Combine, ElementType)) -> CopyEntry {
+        CopyEntry { number: number_code(element), combine: combine_code(combine), ..self }
     }
 
     /// The same with the addresses of its lists of indices, or 0.
@@ -148,6 +157,28 @@ fn sign_code(change: SignChange) -> u32 {
         SignChange::Int8 | SignChange::Int16 | SignChange::Int32 | SignChange::Int64 | SignChange::Int128 => {
             2
         }
+    }
+}
+
+/// The code of the numbers that elements consist of in `combine.c`; 0 for records, which cannot be combined.
+fn number_code(element: ElementType) -> u32 {
+    use ElementType::*;
+    match element {
+        I8 | I16 | I32 | I64 | I128 => 1,
+        U8 | U16 | U32 | U64 | U128 => 2,
+        F16 | F32 | F64 | Complex32 | Complex64 => 3,
+        Bf16 => 4,
+        Bytes(_) => 0,
+    }
+}
+
+/// The code of an operation in `combine.c`; 0 for a copy.
+fn combine_code(combine: Combine) -> u32 {
+    match combine {
+        Combine::Replace => 0,
+        Combine::Sum => 1,
+        Combine::Min => 2,
+        Combine::Max => 3,
     }
 }
 

@@ -15,7 +15,7 @@ const WIDEST: usize = 16;
 /// of 32 bytes for each run: here, one in eight.
 const LEAST_CUT_BYTES: usize = 512;
 
-/// A copy as a grid of words: the widest that divide all addresses, strides and runs.
+/// A copy as a grid of words.
 #[derive(Debug, Clone)]
 pub(super) struct Grid {
     /// The addresses of word 0.
@@ -32,6 +32,17 @@ pub(super) struct Grid {
     pub(super) first_row: usize,
 }
 
+/// The words of a grid.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Words {
+    /// The widest that divide all addresses, strides and runs.
+    Widest,
+    /// The same, of runs of bytes that are cut so that most of their words are wider.
+    WidestOfCutRuns,
+    /// Of this size, which is at most 16, divides all runs, and by which both ends are aligned.
+    OfBytes(usize),
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GridAxis {
     pub(super) extent: u64,
@@ -42,9 +53,8 @@ pub(super) struct GridAxis {
 }
 
 impl Grid {
-    /// The grids of `item`, each within the limits of an entry. If `cut`, runs of bytes are cut so that most of their
-    /// words are wider.
-    pub(super) fn of(item: &CopyItem, cut: bool) -> Vec<Grid> {
+    /// The grids of `item`, each within the limits of an entry.
+    pub(super) fn of(item: &CopyItem, words: Words) -> Vec<Grid> {
         let (row, rows) = match item {
             CopyItem::Box(copy) => (copy, None),
             CopyItem::Indexed(copy) => (copy.row(), Some((copy.rows(), copy.source(), copy.target()))),
@@ -53,16 +63,22 @@ impl Grid {
             let axis = CopyAxis { extent, source_stride: source.stride, target_stride: target.stride };
             (axis, [source.indices.is_some(), target.indices.is_some()])
         });
-        let runs = if cut { aligned_runs(row, rows.map(|(axis, _)| axis)) } else { vec![*row] };
-        runs.iter().flat_map(|row| Grid::new(row, rows).within_limits()).collect()
+        let runs = match words {
+            Words::WidestOfCutRuns => aligned_runs(row, rows.map(|(axis, _)| axis)),
+            Words::Widest | Words::OfBytes(_) => vec![*row],
+        };
+        runs.iter().flat_map(|row| Grid::new(row, rows, words).within_limits()).collect()
     }
 
-    fn new(row: &BoxCopy, rows: Option<(CopyAxis, [bool; 2])>) -> Grid {
+    fn new(row: &BoxCopy, rows: Option<(CopyAxis, [bool; 2])>, words: Words) -> Grid {
         let strides = strides(row, rows.map(|(axis, _)| axis));
         let widest = multiple_of(
             strides | row.source().as_ptr().addr() | row.target().as_ptr().addr() | row.run_bytes(),
         );
-        let word = row.sign_change().map_or(widest, SignChange::bytes);
+        let word = match words {
+            Words::OfBytes(bytes) => bytes,
+            Words::Widest | Words::WidestOfCutRuns => row.sign_change().map_or(widest, SignChange::bytes),
+        };
         let run = CopyAxis {
             extent: row.run_bytes() / word,
             source_stride: word as isize,
@@ -215,7 +231,7 @@ mod tests {
     #[test]
     fn words_are_as_wide_as_alignment_allows() {
         let words = |copy: BoxCopy| {
-            let grids = Grid::of(&CopyItem::Box(copy), true);
+            let grids = Grid::of(&CopyItem::Box(copy), Words::WidestOfCutRuns);
             grids.iter().map(|grid| (grid.word, grid.words())).collect::<Vec<_>>()
         };
         let wide = 4096;
@@ -238,8 +254,10 @@ mod tests {
         let negated = row(wide, 8192, 1024, &[]).with_sign_change(SignChange::Float32).expect("4 bytes");
         assert_eq!(words(negated), [(4, 256)]);
         // Consecutive words lie next to each other in the target.
-        let [grid] = &Grid::of(&CopyItem::Box(row(wide, 8192, 16, &[[4, 16, 640], [10, 64, 64]])), true)[..]
-        else {
+        let [grid] = &Grid::of(
+            &CopyItem::Box(row(wide, 8192, 16, &[[4, 16, 640], [10, 64, 64]])),
+            Words::WidestOfCutRuns,
+        )[..] else {
             panic!("one grid")
         };
         assert_eq!(grid.axes[0].target_stride, 64);
@@ -271,7 +289,7 @@ mod tests {
         let both = IndexedCopy::new(tall, 1000, rows.clone(), rows).expect("rows");
         let items = boxes.map(CopyItem::Box).into_iter().chain([indexed, both].map(CopyItem::Indexed));
         for item in items {
-            let grids = Grid::of(&item, true);
+            let grids = Grid::of(&item, Words::WidestOfCutRuns);
             let bytes: u64 = grids.iter().map(|grid| grid.words() * grid.word).sum();
             assert_eq!(bytes, item.bytes() as u64);
             assert!(grids.len() > 1 && grids.len() < 1 << 12, "{} grids", grids.len());

@@ -19,6 +19,7 @@
 //! | `GLOBAL_INDEX(axis)` | the index of the thread along axis 0, 1 or 2; 0 is the fastest |
 //! | `GROUP_INDEX(axis)`, `LOCAL_INDEX(axis)`, `LOCAL_SIZE(axis)` | the index of the group, the index of the thread in the group, the size of the group |
 //! | `min(a, b)`, `MULTIPLY_HIGH(a, b)` | of two `u32`: the smaller; the upper half of the product |
+//! | `F32_OF_BITS(u)`, `F64_OF_BITS(u)`, `BITS_OF_F32(x)`, `BITS_OF_F64(x)` | a float from the `u32` or `u64` with its bits, and the other way round |
 //! | `FETCH(address)` | fetches the cache line at any address, a `u64`, ahead of its use; does nothing unless a thread is a core |
 //! | `BARRIER()` | waits until all threads of the group have come here; then each sees what the others have written |
 //! | `i8` … `i64`, `u8` … `u64`, `f32`, `f64` | numbers; `long`, `int`, `double`, `float` are the same as in C on Linux |
@@ -42,6 +43,10 @@ pub const COPY_WORDS: &str =
 
 /// The kernel that runs lists of copies on OpenCL devices whose threads are cores: `copy_lines`.
 pub const COPY_LINES: &str = concat!(include_str!("copies.h"), include_str!("copy_lines.c"));
+
+/// The kernel that runs lists of copies that combine, on all devices: `combine_words`, with the parameters of `copy_words`.
+pub const COMBINE_WORDS: &str =
+    concat!(include_str!("copies.h"), include_str!("words.h"), include_str!("combine.c"));
 
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.
 pub const FILL: &str = include_str!("fill.c");

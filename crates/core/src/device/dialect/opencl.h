@@ -22,6 +22,10 @@
 #define LOCAL_INDEX(axis) ((long)get_local_id(axis))
 #define LOCAL_SIZE(axis) ((long)get_local_size(axis))
 #define MULTIPLY_HIGH(a, b) mul_hi(a, b)
+#define F32_OF_BITS(bits) as_float(bits)
+#define F64_OF_BITS(bits) as_double(bits)
+#define BITS_OF_F32(value) as_uint(value)
+#define BITS_OF_F64(value) as_ulong(value)
 // Compilers without the function skip it.
 #if defined(HALOPORT_CORES) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)

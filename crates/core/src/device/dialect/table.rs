@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use crate::device::dialect::entry::CopyEntry;
-use crate::device::dialect::grid::Grid;
-use crate::device::{Anchors, CopyItem, Pointer};
+use crate::device::dialect::grid::{Grid, Words};
+use crate::device::{Anchors, Combine, CombineItem, CopyItem, Pointer};
+use crate::element::ElementType;
 
 /// The number of threads in a group of `copy_words`; its source has the same number.
 pub const COPY_GROUP_THREADS: usize = 128;
@@ -15,7 +16,8 @@ pub const COPY_GROUP_THREADS: usize = 128;
 /// The number of blocks of memory that the copies of one table can be anchored to; its source has the same number.
 pub const COPY_BLOCKS: usize = 64;
 
-/// The size in bytes of a tile of `copy_words`: four words of 16 bytes for each thread, which it copies at once.
+/// The size in bytes of a tile of `copy_words` and `combine_words`: four words of 16 bytes for each thread, which `copy_words`
+/// copies at once.
 pub const COPY_TILE_BYTES: usize = COPY_GROUP_THREADS * 16 * 4;
 
 /// The addresses of the blocks of a table in one run, which its kernels take as a parameter.
@@ -41,8 +43,9 @@ pub struct CopyTile {
 
 /// A list of copies as one piece of device memory: entries, tiles, and the index lists.
 ///
-/// Two kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and
-/// copies them line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile.
+/// Three kernels run it. In `copy_lines`, for devices whose threads are cores, each thread takes consecutive tiles and
+/// copies them line by line. In `copy_words`, for all others, a group of [`COPY_GROUP_THREADS`] threads takes one tile; so it
+/// does in `combine_words`, which combines numbers with those at their targets.
 /// Their arguments are the address of the entries, the address of the tiles, the number of tiles, for `copy_lines` the
 /// number of threads, and the addresses of the blocks.
 #[derive(Debug)]
@@ -56,6 +59,9 @@ pub struct CopyTable {
     /// The numbers of the blocks that copies are anchored to.
     blocks: Vec<u32>,
 }
+
+/// A copy, its words, and how they are combined; `None` if they are copied.
+type Listed<'i> = (&'i CopyItem, Words, Option<(Combine, ElementType)>);
 
 impl CopyBases {
     /// The addresses of `blocks`: block `k` begins at `bases[k]`.
@@ -80,19 +86,27 @@ impl CopyTable {
     /// Lays out `items` for `copy_words`: in one table, or in several if they are anchored to more than [`COPY_BLOCKS`]
     /// blocks. No table is empty.
     pub fn for_words(items: &[CopyItem]) -> Vec<CopyTable> {
-        CopyTable::all(items, COPY_TILE_BYTES, true)
+        CopyTable::all(items.iter().map(|item| (item, Words::WidestOfCutRuns, None)), COPY_TILE_BYTES)
     }
 
     /// Lays out `items` for `copy_lines`, cut into tiles of about `tile_bytes` bytes; as [`for_words`](Self::for_words).
     pub fn for_lines(items: &[CopyItem], tile_bytes: usize) -> Vec<CopyTable> {
-        CopyTable::all(items, tile_bytes, false)
+        CopyTable::all(items.iter().map(|item| (item, Words::Widest, None)), tile_bytes)
     }
 
-    /// If `cut`, runs of bytes are cut so that most of their words are wider.
-    fn all(items: &[CopyItem], tile_bytes: usize, cut: bool) -> Vec<CopyTable> {
-        let mut groups: Vec<(Vec<u32>, Vec<&CopyItem>)> = Vec::new();
-        for item in items.iter().filter(|item| item.bytes() > 0) {
-            let Anchors { source, target } = item.anchors();
+    /// Lays out `items`, of which each [is whole](CombineItem::check), for `combine_words`; as [`for_words`](Self::for_words).
+    pub fn for_combining(items: &[CombineItem]) -> Vec<CopyTable> {
+        let items = items.iter().map(|CombineItem { copy, combine, element }| {
+            let words = Words::OfBytes(element.part_bytes());
+            (copy, words, Some((*combine, *element)))
+        });
+        CopyTable::all(items, COPY_TILE_BYTES)
+    }
+
+    fn all<'i>(items: impl Iterator<Item = Listed<'i>>, tile_bytes: usize) -> Vec<CopyTable> {
+        let mut groups: Vec<(Vec<u32>, Vec<Listed<'i>>)> = Vec::new();
+        for item in items.filter(|(copy, ..)| copy.bytes() > 0) {
+            let Anchors { source, target } = item.0.anchors();
             let takes = |blocks: &[u32]| {
                 let added = [source, target].into_iter().flatten().filter(|block| !blocks.contains(block));
                 blocks.len() + added.count() <= COPY_BLOCKS
@@ -109,21 +123,23 @@ impl CopyTable {
                 items.push(item);
             }
         }
-        groups.into_iter().map(|(blocks, items)| CopyTable::new(&items, blocks, tile_bytes, cut)).collect()
+        groups.into_iter().map(|(blocks, items)| CopyTable::new(items, blocks, tile_bytes)).collect()
     }
 
-    fn new(items: &[&CopyItem], blocks: Vec<u32>, tile_bytes: usize, cut: bool) -> CopyTable {
+    fn new(items: Vec<Listed<'_>>, blocks: Vec<u32>, tile_bytes: usize) -> CopyTable {
         let (entries, tiles, indices, lists) = Default::default();
         let mut table = CopyTable { entries, tiles, indices, lists, blocks };
         let mut known = HashMap::new();
-        for item in items {
+        for (item, words, combined) in items {
             let lists = match item {
                 CopyItem::Box(_) => [None; 2],
                 CopyItem::Indexed(copy) => [copy.source(), copy.target()]
                     .map(|rows| table.add_list(&mut known, rows.indices.as_ref())),
             };
-            for grid in Grid::of(item, cut) {
-                table.add(&grid, item.anchors(), lists, tile_bytes);
+            for grid in Grid::of(item, words) {
+                let entry = CopyEntry::new(&grid).in_blocks(table.blocks_of(item.anchors()));
+                let entry = combined.map_or(entry, |combined| entry.combining(combined));
+                table.add(entry, lists.map(|list| list.map(|begin| begin + grid.first_row)), tile_bytes);
             }
         }
         // The two faces across the fastest axis lie on the same cache lines: tiles that are close are copied one after
@@ -133,13 +149,16 @@ impl CopyTable {
         table
     }
 
-    /// Adds an entry with its tiles.
-    fn add(&mut self, grid: &Grid, anchors: Anchors, lists: [Option<usize>; 2], tile_bytes: usize) {
-        let block = |number: Option<u32>| {
+    /// The places of blocks in the table, from 1; 0 for fixed addresses.
+    fn blocks_of(&self, anchors: Anchors) -> [u32; 2] {
+        [anchors.source, anchors.target].map(|number| {
             let place = self.blocks.iter().position(|block| Some(*block) == number);
             place.map_or(0, |place| place as u32 + 1)
-        };
-        let entry = CopyEntry::new(grid).in_blocks([anchors.source, anchors.target].map(block));
+        })
+    }
+
+    /// Adds an entry with its tiles.
+    fn add(&mut self, entry: CopyEntry, lists: [Option<usize>; 2], tile_bytes: usize) {
         let number = self.entries.len() as u32;
         let most = (tile_bytes / entry.word_bytes()).clamp(1, u32::MAX as usize) as u32;
         let tiles = entry.words().div_ceil(most);
@@ -148,7 +167,7 @@ impl CopyTable {
             CopyTile { first: at(tile), count: at(tile + 1) - at(tile), entry: number }
         }));
         self.entries.push(entry);
-        self.lists.push(lists.map(|list| list.map(|begin| begin + grid.first_row)));
+        self.lists.push(lists);
     }
 
     /// The numbers of the blocks that copies are anchored to, for [`CopyBases::new`].

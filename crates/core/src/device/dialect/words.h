@@ -116,23 +116,35 @@ DEVICE_FUNCTION void copy_any(GLOBAL const CopyEntry *entry, CopyPart part)
     }
 }
 
+// Where a word of an entry lies, in bytes from word 0, and its row, if there are lists of rows.
+typedef struct {
+    i32 source, target;
+    u32 row;
+} CopyOffsets;
+
+DEVICE_FUNCTION CopyOffsets offsets_of(GLOBAL const CopyEntry *entry, u32 number)
+{
+    CopyOffsets offsets = {0, 0, 0};
+    _Pragma("unroll 1") for (u32 at = 0; at < entry->used; at++)
+    {
+        CopyAxis axis = entry->axes[at];
+        u32 quotient = divide(number, axis.factor, axis.shift);
+        u32 index = number + quotient * axis.minus_extent;
+        offsets.source += (i32)index * axis.source_stride;
+        offsets.target += (i32)index * axis.target_stride;
+        offsets.row = at == entry->rows_axis ? index : offsets.row;
+        number = quotient;
+    }
+    return offsets;
+}
+
 // The words of a part with the other sign, one after the other: only the halos of a few grids need it. Such an entry has
 // no lists of rows.
 DEVICE_FUNCTION void copy_negated(GLOBAL const CopyEntry *entry, CopyPart part, u32 unaligned)
 {
     for (u32 number = part.first + (u32)LOCAL_INDEX(0); number < part.past; number += GROUP_THREADS) {
-        u32 rest = number;
-        i32 source_offset = 0, target_offset = 0;
-        _Pragma("unroll 1") for (u32 at = 0; at < entry->used; at++)
-        {
-            CopyAxis axis = entry->axes[at];
-            u32 quotient = divide(rest, axis.factor, axis.shift);
-            i32 index = (i32)(rest + quotient * axis.minus_extent);
-            source_offset += index * axis.source_stride;
-            target_offset += index * axis.target_stride;
-            rest = quotient;
-        }
-        move_negated(GLOBAL_AT(const u8, part.source + source_offset), GLOBAL_AT(u8, part.target + target_offset),
+        CopyOffsets offsets = offsets_of(entry, number);
+        move_negated(GLOBAL_AT(const u8, part.source + offsets.source), GLOBAL_AT(u8, part.target + offsets.target),
                      part.word, entry->sign, unaligned);
     }
 }

@@ -151,7 +151,8 @@ impl BindOptions {
 
     /// Turns the exchange round: each halo cell goes to its owner, where it is combined with the owner's value and those of
     /// other halos: values that finite elements have computed for vertices of neighbours, sensitivities of adjoint models.
-    /// All neighbours exchange at once, whatever the [`order`](BindOptions::order). Halo cells that no rank owns, beyond the ends of a grid, stay out of it. Must be the same on every rank.
+    /// All neighbours exchange at once, whatever the [`order`](BindOptions::order). Halo cells that no rank owns, beyond the
+    /// ends of a grid, stay out of it. Must be the same on every rank.
     ///
     /// Values are combined in a fixed order, the rank, then the domain and the piece from which they come: the bits of the
     /// result are the same in every run, but depend on the decomposition. Where axes turn, vectors are turned back. With

@@ -152,6 +152,8 @@ fn floating_point_numbers_compute() {
         ("equ", |a, b| a == b || a.is_nan() || b.is_nan()),
         ("ltu", |a, b| a < b || a.is_nan() || b.is_nan()),
         ("geu", |a, b| a >= b || a.is_nan() || b.is_nan()),
+        ("num", |a, b| !a.is_nan() && !b.is_nan()),
+        ("nan", |a, b| a.is_nan() || b.is_nan()),
     ] {
         let text = format!("setp.{name}.f64 %p, %a, %b;");
         check(("f64", "pred", &text), (&numbers, f64::to_bits, |bits| bits != 0), |a, b, _| holds(a, b));
