@@ -97,8 +97,8 @@ pub use haloport_sycl as sycl;
 pub mod comm {
     #[doc(inline)]
     pub use haloport_core::comm::{
-        DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck, MOST_RANKS, Progress, RanksError, Reducible,
-        threads,
+        DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, ExactSum, ExactTerm, InterruptCheck, MOST_RANKS, Progress,
+        RanksError, Reducible, threads,
     };
     #[doc(inline)]
     pub use haloport_core::launcher::launched_by;

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use haloport::comm::ExactSum;
 use haloport::cpu::CpuDevice;
 use haloport::{Reduction, mpi};
 use haloport_core::launcher;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
@@ -15,6 +17,7 @@ use crate::arguments::{count, count_or, number, shown};
 use crate::error::{ExchangeError, OrRaise, RefusedError};
 use crate::interrupt;
 use crate::process::{self, Held};
+use crate::sums::exact_sums;
 
 /// The ranks of a program, seen from one of them.
 ///
@@ -156,6 +159,39 @@ impl Communicator {
             (op, Term::Float(value)) => {
                 Ok(py.detach(|| comm.all_reduce(value, op)).or_raise()?.into_pyobject(py)?.into_any())
             }
+        }
+    }
+
+    /// The exact sum of the floats of all ranks, rounded once, to the nearest float: the same bits on any number of ranks,
+    /// however they share the values. Collective.
+    ///
+    /// Parameters
+    /// ----------
+    /// values : float, array, or a list or tuple of these
+    ///     Arrays of float64 or float32, of any shape, which may be empty and differ by rank. A list or tuple is several sums,
+    ///     in one message; all ranks pass the same number. Arrays that are not contiguous in C order are copied.
+    /// weights : the same
+    ///     If given, values are multiplied by these, pair by pair, without rounding the products. Of the same shapes. An array
+    ///     of bool chooses the values that are summed.
+    ///
+    /// Returns
+    /// -------
+    /// float or list of float
+    ///     NaN if there is a NaN, or if there are infinities of both signs.
+    #[pyo3(signature = (values, weights=None), text_signature = "($self, values, weights=None)")]
+    fn sum_exact<'py>(
+        &self,
+        py: Python<'py>,
+        values: &Bound<'py, PyAny>,
+        weights: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let comm = self.get()?;
+        let (mut sums, is_list) = self.agree(py, exact_sums(values, weights))?;
+        py.detach(|| comm.all_reduce_exact(&mut sums)).or_raise()?;
+        let sums: Vec<f64> = sums.iter().map(ExactSum::to_f64).collect();
+        match sums[..] {
+            [sum] if !is_list => sum.into_bound_py_any(py),
+            _ => sums.into_bound_py_any(py),
         }
     }
 

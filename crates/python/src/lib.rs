@@ -42,6 +42,7 @@ mod process;
 mod retired;
 mod steps;
 mod stream;
+mod sums;
 mod whole;
 
 use pyo3::prelude::*;

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import dataclasses
 import itertools
+import math
 import pickle
 import pydoc
 import random
@@ -15,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -201,6 +203,46 @@ def test_reductions(ranks: Ranks) -> None:
             with pytest.raises((haloport.RefusedError, haloport.ExchangeError)):
                 comm.all_reduce(1 if comm.rank == 0 else 1.0)
         assert comm.all_reduce(1) == size
+
+    ranks()(check)
+
+
+def test_exact_sums(ranks: Ranks) -> None:
+    random = np.random.default_rng(5)
+    whole = random.uniform(-1, 1, 6000) * 2.0 ** random.integers(-40, 40, 6000)
+    whole = np.concatenate([whole, -whole[random.permutation(6000)], [2.0**-50, 1 / 3]])
+    expected = math.fsum(whole)  # exact, too
+
+    def check(comm: Comm) -> None:
+        mine = np.array_split(whole, comm.size)[comm.rank]
+        found = comm.sum_exact(mine)
+        assert found == expected and type(found) is float
+        # Any strides, shapes and byte orders, lists as several sums, and products.
+        pairs = np.ascontiguousarray(np.broadcast_to(mine[:, None], (mine.size, 2))).T
+        assert comm.sum_exact(pairs) == math.fsum(2 * whole)
+        assert comm.sum_exact([mine[::-1], mine.astype(">f8"), comm.rank, 0.5]) == [
+            expected, expected, comm.size * (comm.size - 1) / 2, comm.size / 2
+        ]
+        assert comm.sum_exact(mine, mine) == float(sum(Fraction(term) ** 2 for term in whole))
+        assert comm.sum_exact((mine, mine), (np.ones_like(mine), mine > 0)) == [expected, math.fsum(whole[whole > 0])]
+        assert comm.sum_exact(mine.astype(np.float32)) == math.fsum(whole.astype(np.float32))
+        assert comm.sum_exact(np.empty((0, 3)) if comm.rank else np.full((2, 3), 0.1)) == math.fsum([0.1] * 6)
+        assert math.isnan(comm.sum_exact(np.array([np.inf, -np.inf]))) and comm.sum_exact([]) == []
+        wrongs: list[tuple[Any, Any, type[Exception], str]] = [
+            (np.arange(3), None, TypeError, "values: expected floats of at most 64 bits, found int64"),
+            ([mine, "x"], None, TypeError, r"values\[1\]: expected floats"),
+            (np.ma.masked_less(mine, 0), None, TypeError, "its mask would be lost"),
+            (mine, mine[1:], ValueError, "weights: expected the shape of the values"),
+            ([mine], mine, TypeError, "weights: expected a list"),
+            ([mine], [mine, mine], ValueError, "weights: expected 1 as values has, found 2"),
+        ]
+        for values, weights, kind, text in wrongs:
+            with pytest.raises(kind, match=text):
+                comm.sum_exact(values, weights)
+        if comm.size > 1:
+            with pytest.raises((haloport.RefusedError, haloport.ExchangeError)):
+                comm.sum_exact(mine if comm.rank else np.arange(2))
+        assert comm.sum_exact(1.0) == comm.size
 
     ranks()(check)
 

@@ -6,7 +6,7 @@
 //! - `communicator`: [`Communicator`], one rank's view of all ranks, and how it waits;
 //! - `wait`: the limits of a wait, and its interruption;
 //! - `collective`: the collective calls. Each begins by comparing the calls of all ranks (`call`); `reducible` has the
-//!   numbers that ranks reduce;
+//!   numbers that ranks reduce, `exact` sums without rounding;
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
 //! - `kept`: what all exchanges of a communicator share on one device;
@@ -17,6 +17,7 @@ mod call;
 mod collective;
 mod communicator;
 mod engine;
+mod exact;
 mod kept;
 mod progress;
 mod ranks;
@@ -26,6 +27,7 @@ mod trace_file;
 mod wait;
 
 pub use communicator::Communicator;
+pub use exact::{ExactSum, ExactTerm};
 pub use progress::Progress;
 pub use ranks::{MOST_RANKS, RanksError, run_ranks, threads};
 pub use reducible::Reducible;

@@ -10,6 +10,7 @@ mod cubed_sphere;
 mod detached;
 mod error;
 mod errors;
+mod exact;
 mod folded;
 mod hostile_input;
 mod in_place;

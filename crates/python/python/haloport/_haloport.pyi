@@ -56,6 +56,8 @@ _T = TypeVar("_T")
 _Slices: TypeAlias = tuple[slice, ...]
 _Argument: TypeAlias = ArrayLike | SupportsFloat | SupportsIndex
 """An argument of a kernel: an array, or a number of Python or NumPy."""
+_Floats: TypeAlias = NDArray[np.floating[Any]] | ArrayLike | float
+"""Floats to sum: an array of any shape, or one float."""
 _Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
 _Combine: TypeAlias = Literal["sum", "min", "max", "replace"]
 _Payloads: TypeAlias = tuple[bytes | None, bytes | None]
@@ -101,6 +103,12 @@ class Communicator:
     def all_reduce(self, value: int, op: Literal["sum", "min", "max"] = "sum") -> int: ...
     @overload
     def all_reduce(self, value: float, op: Literal["sum", "min", "max"] = "sum") -> float: ...
+    @overload
+    def sum_exact(self, values: _Floats, weights: _Floats | NDArray[np.bool_] | None = None) -> float: ...
+    @overload
+    def sum_exact(
+        self, values: list[_Floats] | tuple[_Floats, ...], weights: Sequence[_Floats | NDArray[np.bool_]] | None = None
+    ) -> list[float]: ...
     def broadcast(self, value: _T, root: SupportsIndex = 0) -> _T: ...
     def gather(self, value: _T, root: SupportsIndex = 0) -> list[_T] | None: ...
 

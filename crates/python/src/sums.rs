@@ -1,0 +1,119 @@
+//! Exact sums of what arrays have.
+
+use haloport::comm::ExactSum;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::arguments::type_name;
+
+/// The sums of this rank's values, and whether they are several.
+pub(crate) fn exact_sums(
+    values: &Bound<'_, PyAny>,
+    weights: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Vec<ExactSum>, bool)> {
+    let Some(values) = several(values)? else {
+        return Ok((vec![exact_sum(values, weights, "")?], false));
+    };
+    let weights = weights.map(|weights| match several(weights)? {
+        Some(weights) if weights.len() == values.len() => Ok(weights),
+        Some(weights) => {
+            let (expected, found) = (values.len(), weights.len());
+            Err(PyValueError::new_err(format!("weights: expected {expected} as values has, found {found}")))
+        }
+        None => {
+            let found = type_name(weights);
+            Err(PyTypeError::new_err(format!("weights: expected a list, as values is one, found {found}")))
+        }
+    });
+    let weights = weights.transpose()?;
+    let sums = values.iter().enumerate().map(|(place, values)| {
+        exact_sum(values, weights.as_ref().map(|weights| &weights[place]), &format!("[{place}]"))
+    });
+    Ok((sums.collect::<PyResult<_>>()?, true))
+}
+
+/// The items of a list or a tuple.
+fn several<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        return Ok(Some(object.try_iter()?.collect::<PyResult<_>>()?));
+    }
+    Ok(None)
+}
+
+fn exact_sum(
+    values: &Bound<'_, PyAny>,
+    weights: Option<&Bound<'_, PyAny>>,
+    place: &str,
+) -> PyResult<ExactSum> {
+    let values = floats(values, &format!("values{place}"), false)?;
+    let Some(weights) = weights else { return plain(&values) };
+    let weights = floats(weights, &format!("weights{place}"), true)?;
+    let shape = |array: &Bound<'_, PyAny>| array.getattr("shape")?.extract::<Vec<usize>>();
+    let (expected, found) = (shape(&values)?, shape(&weights)?);
+    if expected != found {
+        return Err(PyValueError::new_err(format!(
+            "weights{place}: expected the shape of the values, {expected:?}, found {found:?}"
+        )));
+    }
+    if weights.getattr("dtype")?.getattr("kind")?.extract::<String>()? == "b" {
+        return plain(&values.get_item(&weights)?);
+    }
+    let (values, weights) = (line_of_f64(&values)?, line_of_f64(&weights)?);
+    let mut sum = ExactSum::new();
+    sum.add_products(values.readonly().as_slice()?, weights.readonly().as_slice()?);
+    Ok(sum)
+}
+
+/// The sum of an array of f64 or f32.
+fn plain(values: &Bound<'_, PyAny>) -> PyResult<ExactSum> {
+    // In the order in which it lies in memory.
+    let line = values.call_method1(intern!(values.py(), "ravel"), ("K",))?;
+    let mut sum = ExactSum::new();
+    if let Ok(line) = line.cast::<PyArray1<f32>>() {
+        sum.add(line.readonly().as_slice()?);
+    } else {
+        sum.add(line.cast::<PyArray1<f64>>()?.readonly().as_slice()?);
+    }
+    Ok(sum)
+}
+
+/// An array of f64 or f32 in the byte order of the machine, with any strides; or of flags, if that `may_be_flags`.
+fn floats<'py>(object: &Bound<'py, PyAny>, name: &str, may_be_flags: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let numpy = py.import(intern!(py, "numpy"))?;
+    if object.is_instance(&numpy.getattr("ma")?.getattr("MaskedArray")?)? {
+        let advice = "its mask would be lost: pass its compressed(), or filled(0)";
+        return Err(PyTypeError::new_err(format!("{name}: expected an array, found a masked one; {advice}")));
+    }
+    let array = numpy.call_method1(intern!(py, "asarray"), (object,))?;
+    let dtype = array.getattr(intern!(py, "dtype"))?;
+    let (kind, bytes) =
+        (dtype.getattr("kind")?.extract::<String>()?, dtype.getattr("itemsize")?.extract::<usize>()?);
+    // Whole numbers of Python are floats here; an array of them has another sum, which is exact by itself.
+    let is_number =
+        array.getattr("ndim")?.extract::<usize>()? == 0 && matches!(kind.as_str(), "i" | "u" | "b");
+    let native = match (kind.as_str(), bytes) {
+        ("b", _) if may_be_flags => return Ok(array),
+        ("f", 2 | 4) => "float32",
+        ("f", 8) => "float64",
+        _ if is_number => "float64",
+        _ => {
+            return Err(PyTypeError::new_err(format!(
+                "{name}: expected floats of at most 64 bits, found {dtype}; a sum of integers is exact in int64"
+            )));
+        }
+    };
+    // In the same order in memory; a copy only if the type differs. A whole number is not of the same kind.
+    array.call_method1(intern!(py, "astype"), (native, "K", "unsafe", true, false))
+}
+
+/// All elements in C order.
+fn line_of_f64<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let py = array.py();
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let array = numpy.call_method1(intern!(py, "ascontiguousarray"), (array, "float64"))?;
+    Ok(array.call_method1(intern!(py, "ravel"), ())?.cast_into::<PyArray1<f64>>()?)
+}
