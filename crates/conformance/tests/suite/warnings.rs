@@ -13,7 +13,9 @@ use haloport_cpu::CpuDevice;
 #[test]
 fn an_exchange_behind_gates_warns_once_and_names_its_neighbour() {
     let log = printed_by("logs_an_exchange_behind_gates", "HALOPORT_TEST_ALONE", "1").unwrap();
-    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("rank 0 has waited")).collect();
+    // On a busy machine, ranks warn of each other before that as well, while they make the pattern.
+    let of_exchange = |line: &&str| line.contains("rank 0 has waited") && !line.contains("to come to");
+    let warnings: Vec<&str> = log.lines().filter(of_exchange).collect();
     assert_eq!(warnings.len(), 1, "{log}");
     assert!(warnings[0].contains("from rank 1") && warnings[0].ends_with("it gives up after 0.3 s"), "{log}");
 }

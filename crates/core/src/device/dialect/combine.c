@@ -28,22 +28,6 @@ DEVICE_FUNCTION u64 combined_integers(u64 there, u64 arrived, u32 bits, u32 numb
     return takes_place(combine, a < t, a > t) ? arrived : there;
 }
 
-DEVICE_FUNCTION u128 combined_wide(u128 there, u128 arrived, u32 number, u32 combine)
-{
-    if (combine == COMBINE_SUM) {
-        u128 sum = {there.low + arrived.low, there.high + arrived.high};
-        sum.high += sum.low < there.low;
-        return sum;
-    }
-    u64 flipped = number == NUMBER_SIGNED ? SIGN_BIT(64) : 0;
-    u64 a = arrived.high ^ flipped, t = there.high ^ flipped;
-    u32 is_less = a < t || (a == t && arrived.low < there.low);
-    u32 is_greater = a > t || (a == t && arrived.low > there.low);
-    if (takes_place(combine, is_less, is_greater))
-        return arrived;
-    return there;
-}
-
 #if !defined(__OPENCL_VERSION__) || defined(cl_khr_fp64)
 DEVICE_FUNCTION u64 combined_f64(u64 there, u64 arrived, u32 combine)
 {
@@ -116,15 +100,28 @@ DEVICE_FUNCTION void store_word(u64 address, u32 word, u64 bits)
     }
 }
 
+// With the two halves of a number in a structure, NVRTC 12 compiled for minutes without coming to an end.
 DEVICE_FUNCTION void combine_wide_word(u64 source, u64 target, u32 sign, u32 number, u32 combine)
 {
-    u128 arrived = {load_word(source, 8), load_word(source + 8, 8)};
-    u128 there = {load_word(target, 8), load_word(target + 8, 8)};
-    if (sign)
-        arrived = minus_wide(arrived);
-    u128 result = combined_wide(there, arrived, number, combine);
-    store_word(target, 8, result.low);
-    store_word(target + 8, 8, result.high);
+    u64 low = *GLOBAL_AT(const u64, source), high = *GLOBAL_AT(const u64, source + 8);
+    u64 there_low = *GLOBAL_AT(const u64, target), there_high = *GLOBAL_AT(const u64, target + 8);
+    if (sign) {
+        high = ~high + (low == 0);
+        low = (u64)0 - low;
+    }
+    u64 flipped = number == NUMBER_SIGNED ? SIGN_BIT(64) : 0;
+    u64 a = high ^ flipped, t = there_high ^ flipped;
+    u32 is_less = a < t || (a == t && low < there_low);
+    u32 is_greater = a > t || (a == t && low > there_low);
+    if (combine == COMBINE_SUM) {
+        low += there_low;
+        high += there_high + (low < there_low);
+    } else if (!takes_place(combine, is_less, is_greater)) {
+        low = there_low;
+        high = there_high;
+    }
+    *GLOBAL_AT(u64, target) = low;
+    *GLOBAL_AT(u64, target + 8) = high;
 }
 
 DEVICE_FUNCTION void combine_word(u64 source, u64 target, u32 word, u32 sign, u32 number, u32 combine)
@@ -132,7 +129,7 @@ DEVICE_FUNCTION void combine_word(u64 source, u64 target, u32 word, u32 sign, u3
     u32 bits = 8 * word;
     u64 arrived = load_word(source, word), there = load_word(target, word), result;
     if (sign)
-        arrived = minus(arrived, word, sign) & (~(u64)0 >> (64 - bits));
+        arrived = (sign == SIGN_OF_FLOAT ? arrived ^ SIGN_BIT(bits) : (u64)0 - arrived) & (~(u64)0 >> (64 - bits));
     if (number <= NUMBER_UNSIGNED)
         result = combined_integers(there, arrived, bits, number, combine);
 #if !defined(__OPENCL_VERSION__) || defined(cl_khr_fp64)
@@ -142,6 +139,12 @@ DEVICE_FUNCTION void combine_word(u64 source, u64 target, u32 word, u32 sign, u3
     else
         result = combined_f32(there, arrived, word, number, combine);
     store_word(target, word, result);
+}
+
+// The bytes from row 0 to the row that a list names at `place`; 0 without a list.
+DEVICE_FUNCTION i64 row_offset(u64 list, u32 place, i64 stride)
+{
+    return list ? *GLOBAL_AT(const u32, list + 4 * (u64)place) * stride : 0;
 }
 
 KERNEL GROUP_SIZE(GROUP_THREADS) void combine_words(
@@ -155,16 +158,14 @@ KERNEL GROUP_SIZE(GROUP_THREADS) void combine_words(
     CopyTile tile = tiles[group];
     GLOBAL const CopyEntry *entry = &entries[tile.entry];
     u64 source = entry->source + bases.at[entry->source_block], target = entry->target + bases.at[entry->target_block];
-    GLOBAL const u32 *source_list = GLOBAL_AT(const u32, entry->source_rows);
-    GLOBAL const u32 *target_list = GLOBAL_AT(const u32, entry->target_rows);
+    u32 word = entry->word, sign = entry->sign, number = entry->number, combine = entry->combine;
     for (u32 at = (u32)LOCAL_INDEX(0); at < tile.count; at += GROUP_THREADS) {
         CopyOffsets offsets = offsets_of(entry, tile.first + at);
-        i64 source_row = source_list ? source_list[offsets.row] : 0, target_row = target_list ? target_list[offsets.row] : 0;
-        u64 from = source + offsets.source + source_row * entry->source_row_stride;
-        u64 to = target + offsets.target + target_row * entry->target_row_stride;
-        if (entry->word == 16)
-            combine_wide_word(from, to, entry->sign, entry->number, entry->combine);
+        u64 from = source + offsets.source + row_offset(entry->source_rows, offsets.row, entry->source_row_stride);
+        u64 to = target + offsets.target + row_offset(entry->target_rows, offsets.row, entry->target_row_stride);
+        if (word == 16)
+            combine_wide_word(from, to, sign, number, combine);
         else
-            combine_word(from, to, entry->word, entry->sign, entry->number, entry->combine);
+            combine_word(from, to, word, sign, number, combine);
     }
 }

@@ -38,15 +38,21 @@ mod table;
 pub use table::{COPY_BLOCKS, COPY_GROUP_THREADS, COPY_TILE_BYTES, CopyBases, CopyTable, CopyTile};
 
 /// The kernel that runs lists of copies on devices whose threads are not cores: `copy_words` (see [`CopyTable`]).
-pub const COPY_WORDS: &str =
-    concat!(include_str!("copies.h"), include_str!("words.h"), include_str!("copy_words.c"));
+pub const COPY_WORDS: &str = concat!(
+    include_str!("copies.h"),
+    include_str!("signs.h"),
+    include_str!("offsets.h"),
+    include_str!("words.h"),
+    include_str!("copy_words.c")
+);
 
 /// The kernel that runs lists of copies on OpenCL devices whose threads are cores: `copy_lines`.
-pub const COPY_LINES: &str = concat!(include_str!("copies.h"), include_str!("copy_lines.c"));
+pub const COPY_LINES: &str =
+    concat!(include_str!("copies.h"), include_str!("signs.h"), include_str!("copy_lines.c"));
 
 /// The kernel that runs lists of copies that combine, on all devices: `combine_words`, with the parameters of `copy_words`.
 pub const COMBINE_WORDS: &str =
-    concat!(include_str!("copies.h"), include_str!("words.h"), include_str!("combine.c"));
+    concat!(include_str!("copies.h"), include_str!("offsets.h"), include_str!("combine.c"));
 
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.
 pub const FILL: &str = include_str!("fill.c");

@@ -94,7 +94,7 @@ impl CopyTable {
         CopyTable::all(items.iter().map(|item| (item, Words::Widest, None)), tile_bytes)
     }
 
-    /// Lays out `items`, of which each [is whole](CombineItem::check), for `combine_words`; as [`for_words`](Self::for_words).
+    /// Lays out `items`, each of which [is whole](CombineItem::check), for `combine_words`; as [`for_words`](Self::for_words).
     pub fn for_combining(items: &[CombineItem]) -> Vec<CopyTable> {
         let items = items.iter().map(|CombineItem { copy, combine, element }| {
             let words = Words::OfBytes(element.part_bytes());

@@ -3,19 +3,12 @@
 // Addresses stay numbers until memory is accessed: with pointers that change in a loop, NVRTC 12 and 13 compiled for
 // minutes without coming to an end.
 
-#define GROUP_THREADS 128
 // At least this number of groups is in flight on a multiprocessor: 62 % of the threads that one of Ampere or Hopper
 // holds. So a thread has at most 48 registers.
 #define RESIDENT_GROUPS 10
 // The number of words that a thread loads before it stores the first.
 #define AT_ONCE 4
 #define EACH(k) _Pragma("unroll") for (int k = 0; k < AT_ONCE; k++)
-
-// number / extent for numbers below 2^31, without a division. `divisor` in `entry.rs` says why it is exact.
-DEVICE_FUNCTION u32 divide(u32 number, u32 factor, u32 shift)
-{
-    return MULTIPLY_HIGH(number, factor) >> shift;
-}
 
 // The words of an entry that a group copies, at their addresses in this run.
 typedef struct {
@@ -114,28 +107,6 @@ DEVICE_FUNCTION void copy_any(GLOBAL const CopyEntry *entry, CopyPart part)
         }
         MOVE_WORDS_AT_ONCE(sources[k], targets[k])
     }
-}
-
-// Where a word of an entry lies, in bytes from word 0, and its row, if there are lists of rows.
-typedef struct {
-    i32 source, target;
-    u32 row;
-} CopyOffsets;
-
-DEVICE_FUNCTION CopyOffsets offsets_of(GLOBAL const CopyEntry *entry, u32 number)
-{
-    CopyOffsets offsets = {0, 0, 0};
-    _Pragma("unroll 1") for (u32 at = 0; at < entry->used; at++)
-    {
-        CopyAxis axis = entry->axes[at];
-        u32 quotient = divide(number, axis.factor, axis.shift);
-        u32 index = number + quotient * axis.minus_extent;
-        offsets.source += (i32)index * axis.source_stride;
-        offsets.target += (i32)index * axis.target_stride;
-        offsets.row = at == entry->rows_axis ? index : offsets.row;
-        number = quotient;
-    }
-    return offsets;
 }
 
 // The words of a part with the other sign, one after the other: only the halos of a few grids need it. Such an entry has
