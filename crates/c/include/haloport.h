@@ -28,13 +28,13 @@ extern "C" {
 
 typedef enum hp_status {
     HP_OK = 0,
-    HP_ARGUMENT = 1,     /* an argument is wrong */
+    HP_ARGUMENT = 1,     /* an argument is wrong, such as a rank that does not exist */
     HP_REFUSED = 2,      /* the ranks disagree, or another rank has a wrong argument; all ranks have the same text */
     HP_TRANSPORT = 3,    /* another rank failed, or MPI is missing or not running */
     HP_TIME_LIMIT = 4,   /* other ranks did not answer in time */
     HP_DEVICE = 5,       /* a device or its driver failed, or is missing */
     HP_NO_MEMORY = 6,
-    HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only */
+    HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only; nothing has changed */
     HP_IN_FLIGHT = 8,    /* an exchange was not finished, none was started, or another thread uses the handle */
     HP_POISONED = 9,     /* an exchange of the plan, or a round of messages, has failed; make the handle again, on all ranks */
     HP_PANIC = 10        /* a defect of Haloport */
@@ -311,7 +311,10 @@ hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *li
  */
 hp_status hp_plan_describe(const hp_plan *plan, char *text, size_t *bytes);
 
-/* Ends the exchanges in flight, and frees the plan; null is allowed. */
+/*
+ * Ends the exchanges in flight, and frees the plan; null is allowed. If there are any, HP_WRONG_THREAD on a thread that may not call
+ * MPI: then they and the plan are as before, and the error is also logged.
+ */
 hp_status hp_plan_free(hp_plan *plan);
 
 /*
@@ -346,7 +349,10 @@ hp_status hp_finish(hp_plan *plan, hp_ticket ticket, hp_stream stream);
 /* hp_start and hp_finish in one call. */
 hp_status hp_exchange(hp_plan *plan, void *const *data, hp_stream stream);
 
-/* Makes progress; `*ready` tells whether hp_finish of this ticket would return without waiting for a neighbour. Does not block. */
+/*
+ * Makes progress; `*ready` tells whether hp_finish of this ticket would return without waiting for a neighbour. Does not block.
+ * HP_WRONG_THREAD on a thread on which hp_finish would return it.
+ */
 hp_status hp_ready(hp_plan *plan, hp_ticket ticket, int32_t *ready);
 
 /*
@@ -409,7 +415,10 @@ hp_status hp_sparse_between(hp_comm *comm, int32_t receivers, const int32_t *to,
  */
 hp_status hp_sparse_start(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data);
 
-/* Makes progress; `*ready` tells whether hp_sparse_finish would return without waiting for another rank. Does not block. */
+/*
+ * Makes progress; `*ready` tells whether hp_sparse_finish would return without waiting for another rank. Does not block.
+ * HP_WRONG_THREAD on a thread on which hp_sparse_finish would return it.
+ */
 hp_status hp_sparse_ready(hp_sparse *sparse, int32_t *ready);
 
 /*
@@ -425,7 +434,9 @@ hp_status hp_sparse_exchange(hp_sparse *sparse, int64_t messages, const int32_t 
                              int64_t *came_messages, const hp_received **came);
 
 /*
- * Waits for a round in flight, discards its messages, and frees the exchange with the messages that have come; null is allowed.
+ * Waits for a round in flight, discards its messages, and frees the exchange with the messages that have come; null is allowed. If a
+ * round is in flight, HP_WRONG_THREAD on a thread that may not call MPI: then the exchange and its round are as before, and the error
+ * is also logged.
  */
 hp_status hp_sparse_free(hp_sparse *sparse);
 
@@ -464,7 +475,10 @@ hp_status hp_line_neighbours(const hp_line *line, int32_t *left, int32_t *right)
  */
 hp_status hp_line_start(hp_line *line, hp_payload left, hp_payload right);
 
-/* Makes progress; `*ready` tells whether hp_line_finish would return without waiting for a neighbour. Does not block. */
+/*
+ * Makes progress; `*ready` tells whether hp_line_finish would return without waiting for a neighbour. Does not block.
+ * HP_WRONG_THREAD on a thread on which hp_line_finish would return it.
+ */
 hp_status hp_line_ready(hp_line *line, int32_t *ready);
 
 /*
@@ -477,7 +491,10 @@ hp_status hp_line_finish(hp_line *line, hp_payload *from_left, hp_payload *from_
 /* hp_line_start and hp_line_finish in one call. */
 hp_status hp_line_exchange(hp_line *line, hp_payload left, hp_payload right, hp_payload *from_left, hp_payload *from_right);
 
-/* Waits for a round in flight, discards its payloads, and frees the line with the payloads that have come; null is allowed. */
+/*
+ * Waits for a round in flight, discards its payloads, and frees the line with the payloads that have come; null is allowed. If a round
+ * is in flight, HP_WRONG_THREAD as hp_sparse_free.
+ */
 hp_status hp_line_free(hp_line *line);
 
 #ifdef __cplusplus

@@ -8,7 +8,8 @@
 //   interior(u, v);
 //   pending.finish();
 //
-// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw.
+// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw. Destructors on a thread that
+// may not call MPI leave what is in flight as it was, and log it as an error: finish it before.
 #ifndef HALOPORT_HPP
 #define HALOPORT_HPP
 
@@ -478,6 +479,12 @@ private:
 
 namespace detail {
 
+/// Notes whether a round has ended, before anything else can fail, and throws if it has failed.
+inline void check_ended(hp_status status, bool &ended) {
+    ended = status != HP_WRONG_THREAD && status != HP_IN_FLIGHT;
+    check(status);
+}
+
 /// A round that was started. Finish it; otherwise its destructor does, what has come is lost, and so are errors. One that
 /// was moved from has no round: `finish` and `ready` throw `std::logic_error`, as `finish` does a second time.
 template <class Exchange, class Handle>
@@ -491,13 +498,11 @@ public:
         if (of_ && !finished_) Exchange::discard(of_);
     }
     /// Waits until the round is complete, and returns what has come: valid until the next round is finished, or the
-    /// exchange ends.
+    /// exchange ends. Whatever it throws, the round has ended, unless the status is HP_WRONG_THREAD or HP_IN_FLIGHT.
     auto finish() {
         check_own();
         if (finished_) throw std::logic_error("haloport: expected a round to finish, found one that was finished");
-        auto came = Exchange::finished(of_);
-        finished_ = true;
-        return came;
+        return Exchange::finished(of_, finished_);
     }
     /// Makes progress, and tells whether `finish` would return without waiting; true if it was finished. Does not
     /// block.
@@ -588,10 +593,10 @@ private:
             made.push_back({came[place].rank, payload(came[place].data, static_cast<std::size_t>(came[place].bytes))});
         return made;
     }
-    static std::vector<message> finished(hp_sparse *of) {
+    static std::vector<message> finished(hp_sparse *of, bool &ended) {
         std::int64_t count = 0;
         const hp_received *came = nullptr;
-        check(hp_sparse_finish(of, &count, &came));
+        detail::check_ended(hp_sparse_finish(of, &count, &came), ended);
         return found(count, came);
     }
     static bool is_ready(hp_sparse *of) {
@@ -682,9 +687,9 @@ private:
         if (of.bytes == HP_NO_PAYLOAD) return std::nullopt;
         return payload(of.data, static_cast<std::size_t>(of.bytes));
     }
-    static payloads finished(hp_line *of) {
+    static payloads finished(hp_line *of, bool &ended) {
         hp_payload from_left, from_right;
-        check(hp_line_finish(of, &from_left, &from_right));
+        detail::check_ended(hp_line_finish(of, &from_left, &from_right), ended);
         return {found(from_left), found(from_right)};
     }
     static bool is_ready(hp_line *of) {

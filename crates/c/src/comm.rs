@@ -1,6 +1,7 @@
 //! Communicators: the ranks that a program exchanges with.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::time::Duration;
 
 use haloport::comm::{Reducible, TransportError};
@@ -190,6 +191,13 @@ fn duration(seconds: f64) -> Result<Option<Duration>, Failure> {
             "seconds: expected a number above 0, or 0 for none, found {seconds}"
         ))),
     }
+}
+
+/// A rank that the caller names.
+pub(crate) fn rank(found: i32, ranks: usize, name: fmt::Arguments<'_>) -> Result<usize, Failure> {
+    usize::try_from(found).ok().filter(|&rank| rank < ranks).ok_or_else(|| {
+        Failure::argument(format!("{name}: expected one of the {ranks} ranks, counted from 0, found {found}"))
+    })
 }
 
 /// The communicator of a handle, which other threads may use meanwhile.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use haloport::{Communicator, SparseExchange};
 
 use crate::arguments::{check_place, clear, copied, count, make, slice, write};
-use crate::comm::{agree, communicator};
+use crate::comm::{agree, communicator, rank};
 use crate::handle::{Handle, kind};
 use crate::status::{Failure, Status, call};
 
@@ -63,7 +63,9 @@ unsafe extern "C" fn hp_sparse_between(
             check_place(made)?;
             let (receivers, senders) = (count(receivers, "receivers")?, count(senders, "senders")?);
             // SAFETY: as above.
-            unsafe { Ok((ranks(receivers, to, "to")?, ranks(senders, come_from, "come_from")?)) }
+            unsafe {
+                Ok((ranks(receivers, to, &comm, "to")?, ranks(senders, come_from, &comm, "come_from")?))
+            }
         };
         let (to, come_from) = agree(&comm, checked())?;
         // SAFETY: as above.
@@ -92,7 +94,7 @@ unsafe extern "C" fn hp_sparse_ready(sparse: Handle<Messages>, ready: *mut i32) 
     call("hp_sparse_ready", || {
         // SAFETY: by the contract of the header, here and below. After a failure, nothing is ready.
         unsafe { write(ready, 0) };
-        let found = sparse.get()?.with(|sparse| Ok(sparse.exchange.is_ready()))?;
+        let found = sparse.get()?.with(|sparse| sparse.is_ready())?;
         // SAFETY: as above.
         unsafe { write(ready, i32::from(found)) };
         Ok(())
@@ -139,7 +141,7 @@ unsafe extern "C" fn hp_sparse_exchange(
 /// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn hp_sparse_free(sparse: Handle<Messages>) -> Status {
-    call("hp_sparse_free", || sparse.take().map(drop))
+    call("hp_sparse_free", || sparse.take_if(Messages::check_free).map(drop))
 }
 
 impl Messages {
@@ -165,19 +167,26 @@ impl Messages {
         // Their number is a mere claim until they have been read.
         let mut made = Vec::new();
         for message in 0..messages {
-            let receiver = usize::try_from(to[message]).ok().filter(|&receiver| receiver < ranks);
-            let receiver = receiver.ok_or_else(|| {
-                Failure::argument(format!(
-                    "to[{message}]: expected one of the {ranks} ranks, counted from 0, found {}",
-                    to[message]
-                ))
-            })?;
+            let receiver = rank(to[message], ranks, format_args!("to[{message}]"))?;
             let [named_bytes, named_data] = [format!("bytes[{message}]"), format!("data[{message}]")];
             // SAFETY: as above.
             let copy = unsafe { copied((bytes[message], &named_bytes), (data[message], &named_data))? };
             made.push((receiver, copy));
         }
         Ok(self.exchange.begin_with(made)?)
+    }
+
+    fn is_ready(&self) -> Result<bool, Failure> {
+        self.exchange.comm().check_thread()?;
+        Ok(self.exchange.is_ready())
+    }
+
+    /// A round in flight is completed first, which takes a thread that may.
+    fn check_free(&self) -> Result<(), Failure> {
+        match self.exchange.is_in_round() {
+            true => Ok(self.exchange.comm().check_thread()?),
+            false => Ok(()),
+        }
     }
 
     /// Returns the number of messages that have come, and the address of their list, which lasts until the next call.
@@ -225,17 +234,25 @@ unsafe fn received(
     Ok(())
 }
 
-/// The ranks of a list; the core checks whether there are such ranks.
+/// The ranks of a list, each of which is there once.
 ///
 /// # Safety
 /// Unless it is null, `first` is the address of that many numbers.
-unsafe fn ranks(number: usize, first: *const i32, name: &str) -> Result<Vec<usize>, Failure> {
+unsafe fn ranks(
+    number: usize,
+    first: *const i32,
+    comm: &Communicator,
+    name: &str,
+) -> Result<Vec<usize>, Failure> {
     // SAFETY: the caller's promise.
     let found = unsafe { slice(first, number, name)? };
-    let rank = |(place, &rank): (usize, &i32)| {
-        usize::try_from(rank).map_err(|_| {
-            Failure::argument(format!("{name}[{place}]: expected a rank, counted from 0, found {rank}"))
-        })
-    };
-    found.iter().enumerate().map(rank).collect()
+    let one = |(place, &found): (usize, &i32)| rank(found, comm.size(), format_args!("{name}[{place}]"));
+    let mut ranks: Vec<usize> = found.iter().enumerate().map(one).collect::<Result<_, _>>()?;
+    ranks.sort_unstable();
+    match ranks.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(ranks),
+        Some(pair) => {
+            Err(Failure::argument(format!("{name}: expected each rank once, found rank {} twice", pair[0])))
+        }
+    }
 }

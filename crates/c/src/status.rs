@@ -127,7 +127,12 @@ failures! {
         BindError::Device { error, .. } => device(error),
         _ => Status::Refused,
     };
-    ExchangeError: |error| exchange(&error);
+}
+
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Failure {
+        Failure { status: exchange(&error), text: error.to_string().replace("BindOptions::", "options.") }
+    }
 }
 
 impl From<SparseError> for Failure {
@@ -150,6 +155,7 @@ fn transport(error: &TransportError) -> Status {
     match error {
         TransportError::TimeLimit { .. } => Status::TimeLimit,
         TransportError::WrongThread { .. } => Status::WrongThread,
+        TransportError::NoSuchRank { .. } => Status::Argument,
         TransportError::OutOfStep { .. } => Status::Refused,
         TransportError::Busy => Status::InFlight,
         _ => Status::Transport,

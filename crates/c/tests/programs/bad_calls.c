@@ -175,9 +175,9 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     owned[2] = 0;
     REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* no rank owns it */
     other = ids, other.owners = owners;
-    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &other, &made));
+    REFUSED(HP_ARGUMENT, "ids[0].owners[2]: expected one of the 1 ranks", hp_pattern_ids(comm, 1, &other, &made));
     owners[2] = -7;
-    REFUSED(HP_ARGUMENT, "owners", hp_pattern_ids(comm, 1, &other, &made));
+    REFUSED(HP_ARGUMENT, "ids[0].owners[2]: expected one of the 1 ranks", hp_pattern_ids(comm, 1, &other, &made));
     owned[2] = 1, numbers[2] = 1;
     REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* owned twice */
     numbers[2] = -5;
@@ -199,9 +199,9 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &list, 1, &list, &made));
     hp_list bad = list;
     bad.rank = -1;
-    REFUSED(HP_ARGUMENT, "rank", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "send[0].rank: expected one of the 1 ranks", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
     bad.rank = 1;
-    REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "send[0].rank: expected one of the 1 ranks", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
     bad = list, bad.cells = -1;
     REFUSED(HP_ARGUMENT, "cells", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
     bad = list, bad.size = 0;
@@ -452,8 +452,8 @@ static void exchanges(hp_pattern *pattern) {
     }
     CHECK(hp_exchange(plan, data, STREAM)); /* it is as it was */
     CHECK(hp_start(plan, data, STREAM, NULL));
-    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, data, STREAM, NULL));
-    REFUSED(HP_IN_FLIGHT, "", hp_exchange(plan, data, STREAM));
+    REFUSED(HP_IN_FLIGHT, "larger `options.in_flight`", hp_start(plan, data, STREAM, NULL));
+    REFUSED(HP_IN_FLIGHT, "larger `options.in_flight`", hp_exchange(plan, data, STREAM));
     CHECK(hp_finish(plan, HP_NO_TICKET, STREAM));
     REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, HP_NO_TICKET, STREAM));
     REFUSED(HP_ARGUMENT, "null", hp_start(NULL, data, STREAM, NULL));

@@ -352,15 +352,14 @@ static void refuse_to_make(const participant *me) {
     REFUSED_BY_ALL("receivers: expected", hp_sparse_between(me->comm, wrong ? -1 : 1, &self, 1, &self, &sparse));
     REFUSED_BY_ALL("senders: expected", hp_sparse_between(me->comm, 1, &self, wrong ? -1 : 1, &self, &sparse));
     REFUSED_BY_ALL("to: expected an array", hp_sparse_between(me->comm, 1, wrong ? NULL : &self, 1, &self, &sparse));
-    REFUSED_BY_ALL("come_from[0]: expected a rank", hp_sparse_between(me->comm, 1, &self, 1, wrong ? &negative : &self, &sparse));
+    REFUSED_BY_ALL("come_from[0]: expected one of the", hp_sparse_between(me->comm, 1, &self, 1, wrong ? &negative : &self, &sparse));
     REFUSED_BY_ALL("items: expected", hp_line_even(me->comm, wrong ? -1 : 5, &line));
     REFUSED_BY_ALL("lower: expected", hp_line_create(me->comm, wrong ? -1 : 0, wrong ? 1 : 0, &line));
     REFUSED_BY_ALL("line: expected a place", hp_line_create(me->comm, 0, 0, wrong ? NULL : &line));
+    REFUSED_BY_ALL("to[0]: expected one of the", hp_sparse_between(me->comm, 1, wrong ? &ranks : &self, 1, &self, &sparse));
+    REFUSED_BY_ALL("to: expected each rank once, found rank 0 twice",
+                   hp_sparse_between(me->comm, wrong ? 2 : 1, twice, 1, &self, &sparse));
     /* All ranks have the same text. */
-    REFUSED(HP_REFUSED, "rank 0: its receivers have rank",
-            hp_sparse_between(me->comm, 1, wrong ? &ranks : &self, 1, &self, &sparse));
-    REFUSED(HP_REFUSED, "rank 0: its receivers have rank 0 twice",
-            hp_sparse_between(me->comm, wrong ? 2 : 1, twice, 1, &self, &sparse));
     REFUSED(HP_REFUSED, "which does not send to it", hp_sparse_between(me->comm, 0, NULL, wrong, &last, &sparse));
     REFUSED(HP_REFUSED, "rank 0: its interval 3..2 ends before", hp_line_create(me->comm, wrong ? 3 : 2, 2, &line));
     REFUSED(HP_REFUSED, "rank 0: its interval 1..3 should begin at 0", hp_line_create(me->comm, wrong ? 1 : 3, 3, &line));

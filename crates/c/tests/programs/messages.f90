@@ -3,7 +3,7 @@
 !
 ! messages_threads.f90 and cases_mpi.f90 are the programs.
 module messages_of_rank
-  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real64
+  use, intrinsic :: iso_fortran_env, only: compiler_version, error_unit, int32, int64, real64
   use haloport
   implicit none
   private
@@ -310,6 +310,7 @@ contains
     type(hp_sparse) :: messages, none
     integer, allocatable :: from(:), nobody(:)
     integer(int64), allocatable :: bytes(:)
+    integer, allocatable :: missing(:)
     integer :: values(6), three(3), stat
     character(300) :: text
     logical :: ready
@@ -323,7 +324,7 @@ contains
       call refused(me, stat, text, 'rank 0: ', 2)
     end if
     call hp_sparse_create(none, comm, to=[me%rank, me%rank], come_from=[me%rank], stat=stat, errmsg=text)
-    call refused(me, stat, text, 'twice', 2)
+    call refused(me, stat, text, 'twice', 1)
     call none%start([0], [1], 5, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected an hp_sparse, found one that was not made', 1)
     ready = none%ready(stat=stat, errmsg=text)
@@ -347,7 +348,7 @@ contains
     call messages%start([0, 0], [7, -1], values, stat=stat, errmsg=text)
     call refused(me, stat, text, 'counts: expected numbers of 0 or more', 1)
     call messages%exchange([0, me%ranks], [3, 3], values, from, bytes, stat=stat, errmsg=text)
-    call refused(me, stat, text, 'to[1]: expected one of', 1)
+    call refused(me, stat, text, 'to 2: expected one of', 1)
     call check(me, size(from) == 0 .and. size(bytes) == 0, 'messages of a round that was refused')
     ! No round was started.
     call messages%start([me%rank, me%rank], [2, 4], values)
@@ -363,6 +364,14 @@ contains
     call refused(me, stat, text, 'expected one of the 2 that have come', 1)
     call messages%take(three, message=0, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected one of the 2 that have come, counted from 1, found 0', 1)
+    allocate (missing(6), source=0)
+    deallocate (missing)
+    ! flang passes it as an array without elements.
+    call messages%take(missing, stat=stat, errmsg=text)
+    call refused(me, stat, text, 'expected an array', 1)
+    if (index(compiler_version(), 'GCC') > 0) call refused(me, stat, text, 'found one that is not allocated', 1)
+    call messages%exchange([me%rank], [6], missing, from, bytes, stat=stat, errmsg=text)
+    call refused(me, stat, text, 'expected a', 1)
     values = 0
     call messages%take(values)
     call check(me, all(values == [1, 2, 3, 4, 5, 6]), 'messages after calls that were refused')
@@ -375,7 +384,8 @@ contains
     type(observer), intent(inout) :: me
     type(hp_comm), intent(in) :: comm
     type(hp_line) :: line
-    integer(int64) :: left_bytes, right_bytes
+    integer(int64) :: left_bytes, right_bytes, low, high
+    integer(int32) :: small, smaller
     integer :: values(3), lower, upper, stat
     character(300) :: text
     call hp_line_create(line, comm, [1, 2, 3], stat=stat, errmsg=text)
@@ -394,6 +404,13 @@ contains
     call check(me, lower == -1, 'a rank beside a line that was not made')
     call line%start(left=values, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected an hp_line', 1)
+    call hp_line_create(line, comm, 5000000000_int64*me%ranks)
+    call line%items(low, high)
+    call check(me, low == 5000000000_int64*me%rank + 1 .and. high == 5000000000_int64*(me%rank + 1), 'many items')
+    call line%items(small, smaller, stat=stat, errmsg=text)
+    call refused(me, stat, text, 'items: expected numbers up to 2147483647, the largest of these integers, found ', 1)
+    call check(me, small == 1 .and. smaller == 0, 'items that integers of 4 bytes have no room for')
+    call line%free()
     call hp_line_create(line, comm, 8_int64)
     call line%finish(left_bytes, right_bytes, stat=stat, errmsg=text)
     call refused(me, stat, text, 'start one first', 8)

@@ -62,6 +62,19 @@ fn kinds_of_streams_in_fortran_are_those_of_the_header() {
     }
 }
 
+#[test]
+fn statuses_in_fortran_are_those_of_the_header() {
+    let module = std::fs::read_to_string(MODULE).expect("the module of Fortran");
+    let statuses: Vec<(&str, i64)> =
+        numbers().into_iter().skip_while(|(name, _)| *name != "HP_OK").take(11).collect();
+    assert_eq!(statuses.last().map(|(name, _)| *name), Some("HP_PANIC"));
+    for (name, number) in statuses {
+        let expected = format!("integer, parameter :: {} = {number}", name.to_lowercase());
+        let found = module.lines().any(|line| line.split(" !").next().map(str::trim) == Some(&expected));
+        assert!(found, "expected `{expected}` in haloport.f90");
+    }
+}
+
 /// The names of docs/languages.md are those of the sources.
 #[test]
 fn the_table_of_languages_names_what_there_is() {

@@ -223,6 +223,11 @@ impl SparseExchange {
         self.end_round()
     }
 
+    /// Whether a round was begun by [`begin_with`](SparseExchange::begin_with) and not ended.
+    pub fn is_in_round(&self) -> bool {
+        self.begun
+    }
+
     /// Returns an error if a round was begun without a borrow and not ended.
     pub(crate) fn check_no_round(&self) -> Result<(), SparseError> {
         if self.begun { Err(SparseError::InRound) } else { Ok(()) }
