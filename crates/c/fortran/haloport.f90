@@ -164,10 +164,15 @@ module haloport
       integer(c_int32_t), value :: ranks
       type(c_ptr), intent(out) :: comms(*)
     end function
-    integer(c_int) function hp_comm_rank(comm, rank, ranks) bind(c)
+    integer(c_int) function hp_comm_rank(comm, rank) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), intent(out) :: rank, ranks
+      integer(c_int32_t), intent(out) :: rank
+    end function
+    integer(c_int) function hp_comm_size(comm, ranks) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), intent(out) :: ranks
     end function
     integer(c_int) function hp_comm_barrier(comm) bind(c)
       import
@@ -421,8 +426,8 @@ contains
     class(hp_comm), intent(in) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t) :: rank, ranks
-    call ended(hp_comm_rank(self%handle, rank, ranks), stat, errmsg)
+    integer(c_int32_t) :: rank
+    call ended(hp_comm_rank(self%handle, rank), stat, errmsg)
     comm_rank = int(rank)
   end function
 
@@ -431,8 +436,8 @@ contains
     class(hp_comm), intent(in) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t) :: rank, ranks
-    call ended(hp_comm_rank(self%handle, rank, ranks), stat, errmsg)
+    integer(c_int32_t) :: ranks
+    call ended(hp_comm_size(self%handle, ranks), stat, errmsg)
     comm_size = int(ranks)
   end function
 

@@ -6,12 +6,27 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, no messages, not ready.
+ * - After a failure, results are empty: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
- * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused, until its
- *   place has been used by 65,536 later handles.
  * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
+ *
+ * The contract. Null, sizes and numbers are checked, and wrong ones refused; on these promises the library relies:
+ *
+ * - Pointers. Each is null, if that is allowed, or the address of as many objects of its type as the call says, and texts end with a
+ *   null. Handles are those that the library has written. A handle that was freed is noticed and refused, until its place has been
+ *   used by 65,536 later handles.
+ * - Lifetimes. Arguments are copied: after the call they may change and end. Exceptions are arrays, which live until their
+ *   exchange is finished or its plan is freed, those of a fixed plan as long as the plan; streams and queues, which live until the
+ *   work that was put into them is done; and the function and the context of hp_set_log, until calls that began before the next
+ *   hp_set_log have returned. Results live as long as their call says. Objects may be freed in any order, except memory of
+ *   hp_memory_create, after its plans, and communicators of MPI, before MPI_Finalize.
+ * - Alignment. Structs, and the numbers in arrays of arguments, are aligned as their types are. So are the numbers in arrays that are
+ *   exchanged, which is checked; HP_BYTES lie anywhere.
+ * - Threads. Any thread may call, if MPI was initialised for it; otherwise calls that need MPI return HP_WRONG_THREAD, and nothing has
+ *   changed. Handles may be passed between threads; one call at a time uses one, others return HP_IN_FLIGHT. No other thread
+ *   writes what arguments point to during a call, or touches results. During an exchange, other threads and devices only read owned
+ *   cells that lie near other domains, and leave the halo alone.
  */
 #ifndef HALOPORT_H
 #define HALOPORT_H
@@ -63,6 +78,9 @@ uint32_t hp_abi(void);
 /* The text of the last failure of a call in this thread, until its next one; never null. */
 const char *hp_message(void);
 
+/* The name of a status, such as "HP_ARGUMENT"; "unknown status" for other numbers. */
+const char *hp_status_name(hp_status status);
+
 /*
  * Texts. Each of the functions named `..._describe` writes a JSON object, with a null at the end, into `text`, which has
  * room for `*bytes` bytes, and the room that it needs into `*bytes`. If that is more, or if `text` is null, nothing is
@@ -102,8 +120,11 @@ hp_status hp_comm_fortran(int32_t mpi_comm, hp_comm **comm);
  */
 hp_status hp_comm_threads(int32_t ranks, hp_comm **comms);
 
-/* The number of this rank, and the number of ranks. */
-hp_status hp_comm_rank(const hp_comm *comm, int32_t *rank, int32_t *ranks);
+/* The number of this rank, from 0. */
+hp_status hp_comm_rank(const hp_comm *comm, int32_t *rank);
+
+/* The number of ranks. */
+hp_status hp_comm_size(const hp_comm *comm, int32_t *ranks);
 
 /*
  * The time in seconds after which a wait for other ranks fails with HP_TIME_LIMIT; 0 for never. By default the environment

@@ -175,8 +175,16 @@ public:
         return std::vector<communicator>(made.begin(), made.end());
     }
 
-    int rank() const { return ranks().first; }
-    int size() const { return ranks().second; }
+    int rank() const {
+        std::int32_t found = 0;
+        check(hp_comm_rank(get(), &found));
+        return found;
+    }
+    int size() const {
+        std::int32_t found = 0;
+        check(hp_comm_size(get(), &found));
+        return found;
+    }
     /// In seconds; 0 for none.
     void set_time_limit(double seconds) { check(hp_comm_set_time_limit(get(), seconds)); }
     /// After which a wait is a warning, in seconds; 0 for never.
@@ -193,12 +201,6 @@ public:
     hp_comm *get() const noexcept { return handle_.get(); }
 
 private:
-    std::pair<int, int> ranks() const {
-        std::int32_t rank = 0, size = 0;
-        check(hp_comm_rank(get(), &rank, &size));
-        return {rank, size};
-    }
-
     detail::handle<hp_comm, hp_comm_free> handle_;
 };
 

@@ -70,19 +70,26 @@ unsafe extern "C" fn hp_comm_threads(ranks: i32, comms: *mut Handle<Communicator
 
 /// See the header.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hp_comm_rank(comm: Handle<Communicator>, rank: *mut i32, ranks: *mut i32) -> Status {
+unsafe extern "C" fn hp_comm_rank(comm: Handle<Communicator>, rank: *mut i32) -> Status {
     call("hp_comm_rank", || {
-        // SAFETY: by the contract of the header, here and below. After a failure there are no ranks.
-        unsafe {
-            write(rank, -1);
-            write(ranks, 0);
-        }
+        // SAFETY: by the contract of the header, here and below. After a failure there is no rank.
+        unsafe { write(rank, -1) };
         let comm = communicator(comm)?;
         // SAFETY: as above. Ranks are fewer than 2^31.
-        unsafe {
-            write(rank, comm.rank() as i32);
-            write(ranks, comm.size() as i32);
-        }
+        unsafe { write(rank, comm.rank() as i32) };
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_comm_size(comm: Handle<Communicator>, ranks: *mut i32) -> Status {
+    call("hp_comm_size", || {
+        // SAFETY: by the contract of the header, here and below. After a failure there are no ranks.
+        unsafe { write(ranks, 0) };
+        let comm = communicator(comm)?;
+        // SAFETY: as above. Ranks are fewer than 2^31.
+        unsafe { write(ranks, comm.size() as i32) };
         Ok(())
     })
 }

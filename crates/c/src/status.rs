@@ -32,6 +32,21 @@ pub(crate) enum Status {
     Panic = 10,
 }
 
+/// All of them, with their names.
+pub(crate) const NAMES: [(Status, &CStr); 11] = [
+    (Status::Ok, c"HP_OK"),
+    (Status::Argument, c"HP_ARGUMENT"),
+    (Status::Refused, c"HP_REFUSED"),
+    (Status::Transport, c"HP_TRANSPORT"),
+    (Status::TimeLimit, c"HP_TIME_LIMIT"),
+    (Status::Device, c"HP_DEVICE"),
+    (Status::NoMemory, c"HP_NO_MEMORY"),
+    (Status::WrongThread, c"HP_WRONG_THREAD"),
+    (Status::InFlight, c"HP_IN_FLIGHT"),
+    (Status::Poisoned, c"HP_POISONED"),
+    (Status::Panic, c"HP_PANIC"),
+];
+
 /// Why a call failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -54,6 +69,13 @@ thread_local! {
 #[unsafe(no_mangle)]
 extern "C" fn hp_abi() -> u32 {
     ABI
+}
+
+/// See the header. A program may pass any number.
+#[unsafe(no_mangle)]
+extern "C" fn hp_status_name(status: i32) -> *const c_char {
+    let found = NAMES.iter().find(|(known, _)| *known as i32 == status);
+    found.map_or(c"unknown status", |(_, name)| name).as_ptr()
 }
 
 /// See the header.

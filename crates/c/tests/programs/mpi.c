@@ -239,7 +239,7 @@ static void after_the_end(void) {
     hp_synchronize(plan);
     hp_plan_describe(plan, text, &bytes);
     if (hp_memory_create(pattern, &like, &more, places) == HP_OK) hp_memory_free(more);
-    REQUIRE(hp_comm_rank(comm, &ready, NULL) == HP_OK && ready == rank);
+    REQUIRE(hp_comm_rank(comm, &ready) == HP_OK && ready == rank);
     const hp_payload none = {HP_NO_PAYLOAD, NULL};
     REQUIRE(hp_sparse_create(comm, &sparse) != HP_OK && hp_line_even(comm, 1, &line) != HP_OK);
     hp_sparse_ready(sparse_in_flight, &ready);

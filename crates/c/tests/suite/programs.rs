@@ -313,6 +313,18 @@ fn arrays_of_fortran_are_exchanged_or_refused() {
 }
 
 #[test]
+fn the_module_of_fortran_takes_default_integers_of_8_bytes() {
+    // gfortran warns of integers of 8 bytes that become reals in the program, flang of its own iso_fortran_env.
+    let gnu = Fortran::gnu().map(|gnu| (gnu, "-Wno-conversion"));
+    let llvm = Fortran::llvm().map(|llvm| (Fortran { warnings: &[], ..llvm }, "-w"));
+    for (fortran, quiet) in [gnu, llvm].into_iter().flatten() {
+        let options = ["-O1", "-fdefault-integer-8", quiet];
+        let program = compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+}
+
+#[test]
 fn random_cases_match_an_oracle_in_fortran() {
     let check = |fortran: &Option<Fortran>, options: &[&str], first| {
         let Some(fortran) = fortran else { return };
