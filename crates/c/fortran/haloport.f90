@@ -298,18 +298,19 @@ module haloport
       type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
         a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
     end function
-    integer(c_int) function hpf_sparse_create(comm, is_fixed, receivers, to, senders, come_from, sparse) bind(c)
+    integer(c_int) function hpf_sparse_create(comm, is_fixed, source_count, sources, destination_count, destinations, &
+      sparse) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), value :: is_fixed, receivers, senders
-      integer(c_int32_t), intent(in) :: to(*), come_from(*)
+      integer(c_int32_t), value :: is_fixed, source_count, destination_count
+      integer(c_int32_t), intent(in) :: sources(*), destinations(*)
       type(c_ptr), intent(out) :: sparse
     end function
-    integer(c_int) function hpf_sparse_start(sparse, messages, to, counts, values) bind(c)
+    integer(c_int) function hpf_sparse_start(sparse, messages, destinations, counts, values) bind(c)
       import
       type(c_ptr), value :: sparse
       integer(c_int64_t), value :: messages
-      integer(c_int32_t), intent(in) :: to(*)
+      integer(c_int32_t), intent(in) :: destinations(*)
       integer(c_int64_t), intent(in) :: counts(*)
       type(*), intent(in) :: values(..)
     end function
@@ -323,10 +324,10 @@ module haloport
       type(c_ptr), value :: sparse
       integer(c_int64_t), intent(out) :: messages
     end function
-    subroutine hpf_sparse_list(sparse, from, bytes) bind(c)
+    subroutine hpf_sparse_list(sparse, sources, bytes) bind(c)
       import
       type(c_ptr), value :: sparse
-      integer(c_int32_t), intent(out) :: from(*)
+      integer(c_int32_t), intent(out) :: sources(*)
       integer(c_int64_t), intent(out) :: bytes(*)
     end subroutine
     integer(c_int) function hpf_sparse_take(sparse, is_one, message, array) bind(c)
@@ -449,7 +450,8 @@ contains
     call ended(hp_comm_barrier(self%handle), stat, errmsg)
   end subroutine
 
-  ! The time in seconds after which a wait for other ranks fails; 0 for never.
+  ! The time in seconds after which a wait for other ranks fails; 0 for never. By default the environment variable
+  ! HALOPORT_TIME_LIMIT, or 1800.
   subroutine comm_set_time_limit(self, seconds, stat, errmsg)
     class(hp_comm), intent(in) :: self
     real(c_double), intent(in) :: seconds
@@ -458,7 +460,8 @@ contains
     call ended(hp_comm_set_time_limit(self%handle, seconds), stat, errmsg)
   end subroutine
 
-  ! The time in seconds after which a wait for other ranks is a warning; 0 for never.
+  ! The time in seconds after which a wait for other ranks is a warning; 0 for never. By default the environment variable
+  ! HALOPORT_WARN_AFTER, or 60.
   subroutine comm_set_warn_after(self, seconds, stat, errmsg)
     class(hp_comm), intent(in) :: self
     real(c_double), intent(in) :: seconds
@@ -1184,88 +1187,89 @@ contains
   ! --- Messages of any size ---
 
   ! An exchange of messages between ranks that change from round to round, such as particles that move to another rank. Each rank
-  ! names the receivers of its messages; a receiver need not know. All ranks go through the same number of rounds, also those that
+  ! names the destinations of its messages, which need not know. All ranks go through the same number of rounds, also those that
   ! send nothing. Ranks count from 0.
   !
-  ! By default each rank may send to any, also to itself, and waits for all others. With `to` and `come_from`, this rank sends to
-  ! the ranks `to` alone, messages come from the ranks `come_from` alone, and no rank waits for distant ones. If one rank fixes
-  ! them, all do. Collective.
+  ! By default each rank may send to any, also to itself, and waits for all others. With `sources` and `destinations`,
+  ! messages come from the ranks `sources` alone, this rank sends to the ranks `destinations` alone, and no rank waits for distant
+  ! ones. If one rank fixes them, all do. Collective.
   !
   ! A round makes progress in calls of Haloport on all ranks. Between its `start` and its `finish`, a rank must not wait for
   ! another one by other means, such as MPI: that one may wait for a message that this rank has not received.
-  subroutine hp_sparse_create(sparse, comm, to, come_from, stat, errmsg)
+  subroutine hp_sparse_create(sparse, comm, sources, destinations, stat, errmsg)
     type(hp_sparse), intent(out) :: sparse
     type(hp_comm), intent(in) :: comm
-    integer, intent(in), optional :: to(:), come_from(:)
+    integer, intent(in), optional :: sources(:), destinations(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t), allocatable :: receivers(:), senders(:)
-    allocate (receivers(0), senders(0))
-    if (present(to)) receivers = narrow('to', to)
-    if (present(come_from)) senders = narrow('come_from', come_from)
-    if (present(to) .neqv. present(come_from)) call hpf_complain( &
-      'to, come_from: expected both, or neither, found one of them'//c_null_char)
-    call ended(hpf_sparse_create(comm%handle, flag(present(to)), size(receivers, kind=c_int32_t), receivers, &
-      size(senders, kind=c_int32_t), senders, sparse%handle), stat, errmsg)
+    integer(c_int32_t), allocatable :: come_from(:), go_to(:)
+    allocate (come_from(0), go_to(0))
+    if (present(sources)) come_from = narrow('sources', sources)
+    if (present(destinations)) go_to = narrow('destinations', destinations)
+    if (present(sources) .neqv. present(destinations)) call hpf_complain( &
+      'sources, destinations: expected both, or neither, found one of them'//c_null_char)
+    call ended(hpf_sparse_create(comm%handle, flag(present(sources)), size(come_from, kind=c_int32_t), come_from, &
+      size(go_to, kind=c_int32_t), go_to, sparse%handle), stat, errmsg)
   end subroutine
 
   ! `start` and `finish` in one call.
-  subroutine sparse_exchange(self, to, counts, values, from, bytes, stat, errmsg)
+  subroutine sparse_exchange(self, destinations, counts, values, sources, bytes, stat, errmsg)
     class(hp_sparse), intent(in) :: self
-    integer, intent(in) :: to(:), counts(:)
+    integer, intent(in) :: destinations(:), counts(:)
     type(*), intent(in) :: values(..)
-    integer, allocatable, intent(out) :: from(:)
+    integer, allocatable, intent(out) :: sources(:)
     integer(c_int64_t), allocatable, intent(out) :: bytes(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
-    code = start_messages(self, to, counts, values)
+    code = start_messages(self, destinations, counts, values)
     if (code == 0) then
-      call finish_messages(self, from, bytes, code)
+      call finish_messages(self, sources, bytes, code)
     else
-      allocate (from(0), bytes(0))
+      allocate (sources(0), bytes(0))
     end if
     call ended(code, stat, errmsg)
   end subroutine
 
-  ! Starts a round: to each rank of `to` go as many elements of `values`, one after the other along its last axis, as `counts`
+  ! Starts a round: to each rank of `destinations` go as many elements of `values`, one after the other along its last axis, as `counts`
   ! says. `values` is an array of any type, kind and rank, or a section; a rank without messages passes one without elements. It
   ! is copied, and may change afterwards. Messages for one rank come in their order here. Does not wait.
-  subroutine sparse_start(self, to, counts, values, stat, errmsg)
+  subroutine sparse_start(self, destinations, counts, values, stat, errmsg)
     class(hp_sparse), intent(in) :: self
-    integer, intent(in) :: to(:), counts(:)
+    integer, intent(in) :: destinations(:), counts(:)
     type(*), intent(in) :: values(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(start_messages(self, to, counts, values), stat, errmsg)
+    call ended(start_messages(self, destinations, counts, values), stat, errmsg)
   end subroutine
 
-  ! Finishes the round: waits until it is complete, and makes lists of the senders of the messages that have come, and of their
-  ! sizes in bytes: in the order of the senders, and those of one sender in order. `take` copies the messages, until the next
+  ! Finishes the round: waits until it is complete, and makes lists of the sources of the messages that have come, and of their
+  ! sizes in bytes: in the order of the sources, and those of one source in order. `take` copies the messages, until the next
   ! round is finished.
-  subroutine sparse_finish(self, from, bytes, stat, errmsg)
+  subroutine sparse_finish(self, sources, bytes, stat, errmsg)
     class(hp_sparse), intent(in) :: self
-    integer, allocatable, intent(out) :: from(:)
+    integer, allocatable, intent(out) :: sources(:)
     integer(c_int64_t), allocatable, intent(out) :: bytes(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
-    call finish_messages(self, from, bytes, code)
+    call finish_messages(self, sources, bytes, code)
     call ended(code, stat, errmsg)
   end subroutine
 
-  integer(c_int) function start_messages(sparse, to, counts, values)
+  integer(c_int) function start_messages(sparse, destinations, counts, values)
     class(hp_sparse), intent(in) :: sparse
-    integer, intent(in) :: to(:), counts(:)
+    integer, intent(in) :: destinations(:), counts(:)
     type(*), intent(in) :: values(..)
-    call check_length('counts', size(counts), size(to))
-    start_messages = hpf_sparse_start(sparse%handle, size(to, kind=c_int64_t), narrow('to', to), &
+    call check_length('counts', size(counts), size(destinations))
+    start_messages = hpf_sparse_start(sparse%handle, size(destinations, kind=c_int64_t), &
+      narrow('destinations', destinations), &
       int(counts, c_int64_t), values)
   end function
 
-  subroutine finish_messages(sparse, from, bytes, code)
+  subroutine finish_messages(sparse, sources, bytes, code)
     class(hp_sparse), intent(in) :: sparse
-    integer, allocatable, intent(out) :: from(:)
+    integer, allocatable, intent(out) :: sources(:)
     integer(c_int64_t), allocatable, intent(out) :: bytes(:)
     integer(c_int), intent(out) :: code
     integer(c_int32_t), allocatable :: ranks(:)
@@ -1273,7 +1277,7 @@ contains
     code = hpf_sparse_finish(sparse%handle, messages)
     allocate (ranks(messages), bytes(messages))
     if (messages > 0) call hpf_sparse_list(sparse%handle, ranks, bytes)
-    from = int(ranks)
+    sources = int(ranks)
   end subroutine
 
   ! Makes progress, and tells whether `finish` would return without waiting for another rank; `.false.` after a failure. Does not

@@ -55,7 +55,7 @@ static const struct {
     {"hp_exchange", "update", 0}, {"hp_start", "start", 0}, {"hp_finish", "finish", 0}, {"hp_ready", "ready", 0},
     {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"boxes[0]", "lower, upper", 0},
     {"like[", "array ", 1}, {"data[", "array ", 1}, {"field ", "array ", 1}, {"stride[", "the stride of axis ", 1},
-    {"to[", "to ", 1}, {"come_from[", "come_from ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},
+    {"destinations[", "destinations ", 1}, {"sources[", "sources ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},
     {"owners[", "owners ", 1},
 };
 
@@ -648,15 +648,15 @@ static void put(const CFI_cdesc_t *array, const void *row, int64_t bytes) {
         scatter(array, array->rank - 1, array->base_addr, row);
 }
 
-int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t receivers, const int32_t *to, int32_t senders, const int32_t *come_from,
-                      hpf_sparse **sparse) {
+int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, const int32_t *sources, int32_t destination_count,
+                      const int32_t *destinations, hpf_sparse **sparse) {
     hp_sparse *found = NULL;
     hpf_sparse *made = calloc(1, sizeof *made);
     *sparse = NULL;
     if (!made) hpf_complain("expected memory for an exchange, found none");
     /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
     hp_status status = complaint[0] ? hp_sparse_between(comm, -1, NULL, 0, NULL, &found)
-                       : is_fixed   ? hp_sparse_between(comm, receivers, to, senders, come_from, &found)
+                       : is_fixed   ? hp_sparse_between(comm, source_count, sources, destination_count, destinations, &found)
                                     : hp_sparse_create(comm, &found);
     int wrong = complained() ? HP_ARGUMENT : ended(status);
     if (wrong) {
@@ -668,8 +668,9 @@ int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t receivers, const 
     return 0;
 }
 
-/* To rank `to[k]` go `counts[k]` elements along the last axis of `values`, one message after the other. */
-static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *counts, const CFI_cdesc_t *values) {
+/* To rank `destinations[k]` go `counts[k]` elements along the last axis of `values`, one message after the other. */
+static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *counts,
+                          const CFI_cdesc_t *values) {
     int64_t size = bytes_of(values), columns = values->rank > 0 ? values->dim[values->rank - 1].extent : 1, sum = 0;
     if (size < 0) return HP_ARGUMENT;
     for (int64_t message = 0; message < messages; message++) {
@@ -692,15 +693,16 @@ static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *t
         bytes[message] = columns > 0 ? size / columns * counts[message] : 0, data[message] = next;
         next += bytes[message];
     }
-    if (!wrong) wrong = ended(hp_sparse_start(sparse->sparse, messages, to, bytes, data));
+    if (!wrong) wrong = ended(hp_sparse_start(sparse->sparse, messages, destinations, bytes, data));
     free(copied), free(bytes), free(data);
     return wrong;
 }
 
-int hpf_sparse_start(hpf_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *counts, const CFI_cdesc_t *values) {
+int hpf_sparse_start(hpf_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *counts,
+                     const CFI_cdesc_t *values) {
     if (complained()) return HP_ARGUMENT;
     if (!sparse) return missing("an hp_sparse");
-    return start_messages(sparse, messages, to, counts, values);
+    return start_messages(sparse, messages, destinations, counts, values);
 }
 
 int hpf_sparse_ready(const hpf_sparse *sparse, int32_t *ready) {
@@ -721,10 +723,10 @@ int hpf_sparse_finish(hpf_sparse *sparse, int64_t *count) {
     return ended(status);
 }
 
-/* The sender and the size of each message that has come. */
-void hpf_sparse_list(const hpf_sparse *sparse, int32_t *from, int64_t *bytes) {
+/* The source and the size of each message that has come. */
+void hpf_sparse_list(const hpf_sparse *sparse, int32_t *sources, int64_t *bytes) {
     for (int64_t place = 0; place < sparse->count; place++)
-        from[place] = sparse->came[place].rank, bytes[place] = sparse->came[place].bytes;
+        sources[place] = sparse->came[place].rank, bytes[place] = sparse->came[place].bytes;
 }
 
 static int check_size(const char *name, const CFI_cdesc_t *array, int64_t expected) {

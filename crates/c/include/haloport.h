@@ -397,7 +397,7 @@ hp_status hp_memory_free(hp_memory *memory);
 
 /*
  * Messages between ranks that change from round to round, such as particles that move to another rank. A message is bytes in
- * memory of the host, and may be empty. Each rank names the receivers of its messages; a receiver need not know. All ranks go
+ * memory of the host, and may be empty. Each rank names the destinations of its messages, which need not know. All ranks go
  * through the same number of rounds, also those that send nothing. Rounds of several exchanges, and exchanges of plans, can be in
  * flight at once, and be finished in any order.
  *
@@ -407,7 +407,7 @@ hp_status hp_memory_free(hp_memory *memory);
 
 /* A message that has come. It will never have more members, as a list of them is handed out. */
 typedef struct hp_received {
-    int32_t rank;              /* the sender */
+    int32_t rank;              /* the source */
     int32_t unused;
     int64_t bytes;
     const void *data;          /* aligned as memory of malloc is; null if there are no bytes */
@@ -420,21 +420,22 @@ typedef struct hp_received {
 hp_status hp_sparse_create(hp_comm *comm, hp_sparse **sparse);
 
 /*
- * The same between fixed neighbours: this rank sends to the ranks `to` alone, and messages come from the ranks `come_from` alone.
- * Each has a rank at most once, in any order; this rank may be among them. A round is complete when those messages have been
- * received, and no rank waits for distant ones. HP_REFUSED, on all ranks, if a sender is not expected, or does not send.
- * Collective.
+ * The same between fixed neighbours: messages come to this rank from the ranks `sources` alone, and it sends to the ranks
+ * `destinations` alone. Each has a rank at most once, in any order; this rank may be among them. A round is complete when those
+ * messages have been received, and no rank waits for distant ones. HP_REFUSED, on all ranks, if the destinations of a rank do not have
+ * it among their sources, or the other way round. Collective.
  */
-hp_status hp_sparse_between(hp_comm *comm, int32_t receivers, const int32_t *to, int32_t senders, const int32_t *come_from,
-                            hp_sparse **sparse);
+hp_status hp_sparse_between(hp_comm *comm, int32_t source_count, const int32_t *sources, int32_t destination_count,
+                            const int32_t *destinations, hp_sparse **sparse);
 
 /*
- * Starts a round: sends the `bytes[k]` bytes at `data[k]` to rank `to[k]`, for each k below `messages`. Messages for one receiver
- * come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting. Not
+ * Starts a round: sends the `bytes[k]` bytes at `data[k]` to rank `destinations[k]`, for each k below `messages`. Messages for one
+ * destination come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting. Not
  * collective: if an argument is wrong, this rank alone has a failure, and no round is started; other ranks wait for the one that
  * it starts next. HP_IN_FLIGHT if a round was started and not finished.
  */
-hp_status hp_sparse_start(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data);
+hp_status hp_sparse_start(hp_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *bytes,
+                          const void *const *data);
 
 /*
  * Makes progress; `*ready` tells whether hp_sparse_finish would return without waiting for another rank. Does not block.
@@ -444,15 +445,15 @@ hp_status hp_sparse_ready(hp_sparse *sparse, int32_t *ready);
 
 /*
  * Finishes the round: waits until it is complete, and writes the number of messages that have come into `messages`, and the
- * address of the first into `came`: in the order of the senders, and those of one sender in order. Both may be null. The list and
+ * address of the first into `came`: in the order of the sources, and those of one source in order. Both may be null. The list and
  * the messages stay valid until the next hp_sparse_finish, hp_sparse_exchange or hp_sparse_free of this exchange: they may be
  * sent on in the next round. After HP_WRONG_THREAD, the round is in flight as before.
  */
 hp_status hp_sparse_finish(hp_sparse *sparse, int64_t *messages, const hp_received **came);
 
 /* hp_sparse_start and hp_sparse_finish in one call. */
-hp_status hp_sparse_exchange(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data,
-                             int64_t *came_messages, const hp_received **came);
+hp_status hp_sparse_exchange(hp_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *bytes,
+                             const void *const *data, int64_t *came_messages, const hp_received **came);
 
 /*
  * Waits for a round in flight, discards its messages, and frees the exchange with the messages that have come; null is allowed. If a

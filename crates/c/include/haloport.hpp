@@ -529,7 +529,7 @@ struct message {
     payload content;
 };
 
-/// Messages of any size between ranks, in rounds: receivers need not know. All ranks go through the same number of rounds.
+/// Messages of any size between ranks, in rounds: destinations need not know. All ranks go through the same number of rounds.
 /// Between the start of one and its finish, a rank must not wait for another rank by other means, such as MPI.
 class sparse {
 public:
@@ -542,30 +542,30 @@ public:
         handle_.reset(made);
     }
 
-    /// This rank sends to the ranks `to` alone, messages come from the ranks `come_from` alone, and no rank waits for
-    /// others. Collective.
-    sparse(const communicator &comm, const std::vector<std::int32_t> &to, const std::vector<std::int32_t> &come_from) {
+    /// Messages come from the ranks `sources` alone, this rank sends to the ranks `destinations` alone, and no rank waits
+    /// for others. Collective.
+    sparse(const communicator &comm, const std::vector<std::int32_t> &sources, const std::vector<std::int32_t> &destinations) {
         hp_sparse *made = nullptr;
-        check(hp_sparse_between(comm.get(), static_cast<std::int32_t>(to.size()), to.data(),
-                                static_cast<std::int32_t>(come_from.size()), come_from.data(), &made));
+        check(hp_sparse_between(comm.get(), static_cast<std::int32_t>(sources.size()), sources.data(),
+                                static_cast<std::int32_t>(destinations.size()), destinations.data(), &made));
         handle_.reset(made);
     }
 
     /// Starts a round of these messages, which are copied. Does not wait.
     pending start(const std::vector<message> &messages) {
         const listed list(messages);
-        check(hp_sparse_start(get(), list.count(), list.to.data(), list.bytes.data(), list.data.data()));
+        check(hp_sparse_start(get(), list.count(), list.destinations.data(), list.bytes.data(), list.data.data()));
         return pending(get());
     }
 
-    /// Sends these messages, and returns those that have come: in the order of the senders, and those of one sender in
+    /// Sends these messages, and returns those that have come: in the order of the sources, and those of one source in
     /// order. Their bytes are valid until the next round is finished, or the exchange ends; they may be sent on in the
     /// next round.
     std::vector<message> operator()(const std::vector<message> &messages) {
         const listed list(messages);
         std::int64_t count = 0;
         const hp_received *came = nullptr;
-        check(hp_sparse_exchange(get(), list.count(), list.to.data(), list.bytes.data(), list.data.data(), &count, &came));
+        check(hp_sparse_exchange(get(), list.count(), list.destinations.data(), list.bytes.data(), list.data.data(), &count, &came));
         return found(count, came);
     }
 
@@ -578,13 +578,13 @@ private:
     struct listed {
         explicit listed(const std::vector<message> &messages) {
             for (const message &one : messages) {
-                to.push_back(one.rank);
+                destinations.push_back(one.rank);
                 bytes.push_back(static_cast<std::int64_t>(one.content.bytes()));
                 data.push_back(one.content.data());
             }
         }
-        std::int64_t count() const { return static_cast<std::int64_t>(to.size()); }
-        std::vector<std::int32_t> to;
+        std::int64_t count() const { return static_cast<std::int64_t>(destinations.size()); }
+        std::vector<std::int32_t> destinations;
         std::vector<std::int64_t> bytes;
         std::vector<const void *> data;
     };

@@ -49,10 +49,10 @@ unsafe extern "C" fn hp_sparse_create(comm: Handle<Communicator>, made: *mut Han
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_sparse_between(
     comm: Handle<Communicator>,
-    receivers: i32,
-    to: *const i32,
-    senders: i32,
-    come_from: *const i32,
+    source_count: i32,
+    sources: *const i32,
+    destination_count: i32,
+    destinations: *const i32,
     made: *mut Handle<Messages>,
 ) -> Status {
     call("hp_sparse_between", || {
@@ -61,15 +61,14 @@ unsafe extern "C" fn hp_sparse_between(
         let comm = communicator(comm)?;
         let checked = || {
             check_place(made)?;
-            let (receivers, senders) = (count(receivers, "receivers")?, count(senders, "senders")?);
+            let from = (count(source_count, "source_count")?, sources, "sources");
+            let to = (count(destination_count, "destination_count")?, destinations, "destinations");
             // SAFETY: as above.
-            unsafe {
-                Ok((ranks(receivers, to, &comm, "to")?, ranks(senders, come_from, &comm, "come_from")?))
-            }
+            unsafe { Ok((ranks(from, &comm)?, ranks(to, &comm)?)) }
         };
-        let (to, come_from) = agree(&comm, checked())?;
+        let (sources, destinations) = agree(&comm, checked())?;
         // SAFETY: as above.
-        unsafe { make(made, || Ok(Messages::new(SparseExchange::between(&comm, &come_from, &to)?))) }
+        unsafe { make(made, || Ok(Messages::new(SparseExchange::between(&comm, &sources, &destinations)?))) }
     })
 }
 
@@ -78,13 +77,13 @@ unsafe extern "C" fn hp_sparse_between(
 unsafe extern "C" fn hp_sparse_start(
     sparse: Handle<Messages>,
     messages: i64,
-    to: *const i32,
+    destinations: *const i32,
     bytes: *const i64,
     data: *const *const c_void,
 ) -> Status {
     call("hp_sparse_start", || {
         // SAFETY: by the contract of the header.
-        sparse.get()?.with(|sparse| unsafe { sparse.start(messages, to, bytes, data) })
+        sparse.get()?.with(|sparse| unsafe { sparse.start(messages, destinations, bytes, data) })
     })
 }
 
@@ -119,7 +118,7 @@ unsafe extern "C" fn hp_sparse_finish(
 unsafe extern "C" fn hp_sparse_exchange(
     sparse: Handle<Messages>,
     messages: i64,
-    to: *const i32,
+    destinations: *const i32,
     bytes: *const i64,
     data: *const *const c_void,
     came_messages: *mut i64,
@@ -129,7 +128,7 @@ unsafe extern "C" fn hp_sparse_exchange(
         let exchange = || {
             sparse.get()?.with(|sparse| {
                 // SAFETY: by the contract of the header, here and below.
-                unsafe { sparse.start(messages, to, bytes, data)? };
+                unsafe { sparse.start(messages, destinations, bytes, data)? };
                 sparse.finish()
             })
         };
@@ -154,24 +153,28 @@ impl Messages {
     unsafe fn start(
         &mut self,
         messages: i64,
-        to: *const i32,
+        destinations: *const i32,
         bytes: *const i64,
         data: *const *const c_void,
     ) -> Result<(), Failure> {
         let messages = count(messages, "messages")?;
         // SAFETY: the caller's promise, here and below.
-        let (to, bytes, data) = unsafe {
-            (slice(to, messages, "to")?, slice(bytes, messages, "bytes")?, slice(data, messages, "data")?)
+        let (destinations, bytes, data) = unsafe {
+            (
+                slice(destinations, messages, "destinations")?,
+                slice(bytes, messages, "bytes")?,
+                slice(data, messages, "data")?,
+            )
         };
         let ranks = self.exchange.comm().size();
         // Their number is a mere claim until they have been read.
         let mut made = Vec::new();
         for message in 0..messages {
-            let receiver = rank(to[message], ranks, format_args!("to[{message}]"))?;
+            let destination = rank(destinations[message], ranks, format_args!("destinations[{message}]"))?;
             let [named_bytes, named_data] = [format!("bytes[{message}]"), format!("data[{message}]")];
             // SAFETY: as above.
             let copy = unsafe { copied((bytes[message], &named_bytes), (data[message], &named_data))? };
-            made.push((receiver, copy));
+            made.push((destination, copy));
         }
         Ok(self.exchange.begin_with(made)?)
     }
@@ -193,8 +196,8 @@ impl Messages {
     fn finish(&mut self) -> Result<(i64, *const CReceived), Failure> {
         let came = self.exchange.end()?;
         // Ranks are fewer than 2^31.
-        let listed = came.iter().map(|(sender, message)| CReceived {
-            rank: *sender as i32,
+        let listed = came.iter().map(|(source, message)| CReceived {
+            rank: *source as i32,
             unused: 0,
             bytes: message.len() as i64,
             data: first_byte(message),
@@ -239,10 +242,8 @@ unsafe fn received(
 /// # Safety
 /// Unless it is null, `first` is the address of that many numbers.
 unsafe fn ranks(
-    number: usize,
-    first: *const i32,
+    (number, first, name): (usize, *const i32, &str),
     comm: &Communicator,
-    name: &str,
 ) -> Result<Vec<usize>, Failure> {
     // SAFETY: the caller's promise.
     let found = unsafe { slice(first, number, name)? };

@@ -213,7 +213,7 @@ fn exchange(error: &ExchangeError) -> Status {
 fn sparse(error: &SparseError) -> Status {
     match error {
         SparseError::Refused(_) => Status::Refused,
-        SparseError::NotAReceiver { .. } => Status::Argument,
+        SparseError::NotADestination { .. } => Status::Argument,
         SparseError::TimeLimit { .. } => Status::TimeLimit,
         SparseError::Poisoned(_) => Status::Poisoned,
         SparseError::Transport(error) => transport(error),

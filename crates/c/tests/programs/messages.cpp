@@ -136,7 +136,7 @@ void sparse(haloport::communicator &comm) {
 
     // Fixed neighbours; contents of other types.
     const int behind = (me + 1) % ranks, before = (me + ranks - 1) % ranks;
-    haloport::sparse ring(comm, {behind}, {before});
+    haloport::sparse ring(comm, {before}, {behind});
     const std::string text = "from " + std::to_string(me);
     const auto texts = ring({{behind, text}, {behind, {}}, {behind, haloport::payload(text.data(), 4)}});
     const auto letters = texts[0].content.as<char>();
@@ -145,10 +145,10 @@ void sparse(haloport::communicator &comm) {
     EXPECT(throws<std::invalid_argument>([&] { texts[2].content.as<double>(); }, "expected elements of 8 bytes, found 4 bytes"));
 
     // Errors. A start that fails is none.
-    EXPECT(throws<haloport::error>([&] { ring({{ranks, text}}); }, "to[0]: expected one of", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { ring({{ranks, text}}); }, "destinations[0]: expected one of", HP_ARGUMENT));
     if (ranks > 2) EXPECT(throws<haloport::error>([&] { ring({{before, text}}); }, "is not among", HP_ARGUMENT));
     EXPECT(ring({}).empty());
-    EXPECT(throws<haloport::error>([&] { haloport::sparse made(comm, {ranks}, {}); }, "to[0]: expected one of the", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { haloport::sparse made(comm, {ranks}, {}); }, "sources[0]: expected one of the", HP_ARGUMENT));
     haloport::sparse moved = std::move(any);
     check(moved(messages(mine(6))), 6, me, ranks);
     // The round ends with the exchange.

@@ -210,7 +210,7 @@ contains
     integer :: next, before, i, round
     next = mod(me%rank + 1, me%ranks)
     before = mod(me%rank + me%ranks - 1, me%ranks)
-    call hp_sparse_create(ring, comm, to=[next], come_from=[before])
+    call hp_sparse_create(ring, comm, sources=[before], destinations=[next])
     do round = 1, 3
       sent = [(me%rank + i/8.0_real64, i=1, 4)]
       call ring%start([next], [4], sent)
@@ -317,13 +317,13 @@ contains
     ! A fault of rank 0 is a failure on all ranks.
     allocate (nobody(0))
     if (me%rank == 0) then
-      call hp_sparse_create(none, comm, to=[0], stat=stat, errmsg=text)
+      call hp_sparse_create(none, comm, destinations=[0], stat=stat, errmsg=text)
       call refused(me, stat, text, 'expected both, or neither', 1)
     else
-      call hp_sparse_create(none, comm, to=nobody, come_from=nobody, stat=stat, errmsg=text)
+      call hp_sparse_create(none, comm, sources=nobody, destinations=nobody, stat=stat, errmsg=text)
       call refused(me, stat, text, 'rank 0: ', 2)
     end if
-    call hp_sparse_create(none, comm, to=[me%rank, me%rank], come_from=[me%rank], stat=stat, errmsg=text)
+    call hp_sparse_create(none, comm, sources=[me%rank], destinations=[me%rank, me%rank], stat=stat, errmsg=text)
     call refused(me, stat, text, 'twice', 1)
     call none%start([0], [1], 5, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected an hp_sparse, found one that was not made', 1)
@@ -348,7 +348,7 @@ contains
     call messages%start([0, 0], [7, -1], values, stat=stat, errmsg=text)
     call refused(me, stat, text, 'counts: expected numbers of 0 or more', 1)
     call messages%exchange([0, me%ranks], [3, 3], values, from, bytes, stat=stat, errmsg=text)
-    call refused(me, stat, text, 'to 2: expected one of', 1)
+    call refused(me, stat, text, 'destinations 2: expected one of', 1)
     call check(me, size(from) == 0 .and. size(bytes) == 0, 'messages of a round that was refused')
     ! No round was started.
     call messages%start([me%rank, me%rank], [2, 4], values)
