@@ -129,6 +129,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             .join(" ")
     };
     let header = read("crates/c/include/haloport.h");
+    let cpp = read("crates/c/include/haloport.hpp");
     let module = read("crates/c/fortran/haloport.f90");
     let stubs = read("crates/python/python/haloport/_haloport.pyi");
     let waits = read("crates/python/src/comm.rs");
@@ -150,6 +151,10 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
         assert!(header.contains(&format!("int32_t {member}")), "found no `{member}` in the header");
         assert!(header.contains("#define HP_INIT(type) {.size = sizeof(type)}"));
         "no".to_string()
+    };
+    let same = |in_c: String, in_cpp: String| {
+        assert_eq!(in_c, in_cpp, "in C and in C++");
+        in_c
     };
     let needed = || "–".to_string();
     let comm = &haloport::comm::threads(1).unwrap()[0];
@@ -214,7 +219,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             [
                 after(&terms, "options.in_flight.unwrap_or("),
                 after(&stubs, "in_flight: SupportsIndex = "),
-                after(&header, "up to 64; 0: "),
+                same(after(&header, "up to 64; 0: "), after(&cpp, "int in_flight = ")),
                 after(&module, "keeps = 0; flights = "),
             ],
         ),
@@ -223,7 +228,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             [
                 haloport::DataPath::default().to_string(),
                 after(&stubs, "path: _Path = \""),
-                after(&header, "null or \""),
+                same(after(&header, "null or \""), after(&cpp, "std::string path = \"")),
                 after(&module, "'stream-messages', or '"),
             ],
         ),
