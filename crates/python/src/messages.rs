@@ -23,9 +23,9 @@ use crate::steps::{Awaited, Steps};
 ///
 /// Parameters
 /// ----------
-/// destinations, sources : iterable of int, optional
-///     The ranks that this rank sends to and receives from, if they are fixed; then no rank waits for distant ones. If one
-///     rank fixes them, all do. `to` and `come_from` are earlier names of these arguments.
+/// sources, destinations : iterable of int, optional
+///     The ranks from which messages come to this rank and to which it sends, if they are fixed; then no rank waits for distant
+///     ones. If one rank fixes them, all do.
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
 ///     The ranks; see `Communicator`.
 ///
@@ -92,28 +92,22 @@ enum Exchange {
 #[pymethods]
 impl SparseExchange {
     #[new]
-    #[pyo3(signature = (*, destinations=None, sources=None, comm=None, to=None, come_from=None))]
+    #[pyo3(signature = (*, sources=None, destinations=None, comm=None))]
     fn py_new(
         py: Python<'_>,
-        destinations: Option<&Bound<'_, PyAny>>,
         sources: Option<&Bound<'_, PyAny>>,
+        destinations: Option<&Bound<'_, PyAny>>,
         comm: Option<&Bound<'_, PyAny>>,
-        to: Option<&Bound<'_, PyAny>>,
-        come_from: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<SparseExchange> {
         let comm = Communicator::of(comm, py)?;
-        let named = one_name(("destinations", destinations), ("to", to))
-            .and_then(|to| Ok((to, one_name(("sources", sources), ("come_from", come_from))?)));
-        let checked = named.and_then(|named| match named {
+        let checked = match (sources, destinations) {
             (None, None) => Ok(None),
-            (Some((to, destinations)), Some((from, sources))) => {
-                let destinations = ranks(destinations, to)?;
-                Ok(Some((ranks(sources, from)?, destinations)))
-            }
+            (Some(sources), Some(destinations)) => ranks(sources, "sources")
+                .and_then(|sources| Ok(Some((sources, ranks(destinations, "destinations")?)))),
             _ => Err(PyValueError::new_err(
-                "expected both `destinations` and `sources`, found one; fix both or none",
+                "expected both `sources` and `destinations`, found one; fix both or none",
             )),
-        });
+        };
         let neighbours = comm.agree(py, checked)?;
         let core = comm.get()?;
         let made = py.detach(|| match &neighbours {
@@ -379,21 +373,6 @@ fn with_rounds<E: Send, T: Send>(
         None => {
             Err(InFlightError::new_err("the exchange is in use by another thread; make one for each thread"))
         }
-    }
-}
-
-/// The argument that was given under one of its names, and that name.
-fn one_name<'a, 'py>(
-    (name, value): (&'static str, Option<&'a Bound<'py, PyAny>>),
-    (earlier, other): (&'static str, Option<&'a Bound<'py, PyAny>>),
-) -> PyResult<Option<(&'static str, &'a Bound<'py, PyAny>)>> {
-    match (value, other) {
-        (Some(_), Some(_)) => Err(PyValueError::new_err(format!(
-            "expected `{name}` or its earlier name `{earlier}`, found both; leave `{earlier}` out"
-        ))),
-        (Some(value), None) => Ok(Some((name, value))),
-        (None, Some(value)) => Ok(Some((earlier, value))),
-        (None, None) => Ok(None),
     }
 }
 
