@@ -297,7 +297,8 @@ impl PendingMessages {
         came
     }
 
-    /// Makes progress, and returns whether `finish` would return without waiting. Does not block.
+    /// Makes progress, and returns whether `finish` would return without waiting. Does not block. Raises `ExchangeError` on a
+    /// thread that may not call MPI.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         process::check()?;
         if *self.ended.lock().unwrap_or_else(|it| it.into_inner()) {
@@ -305,12 +306,16 @@ impl PendingMessages {
         }
         // Another thread may be at it.
         py.detach(|| match &self.exchange {
-            Exchange::Sparse(exchange) => {
-                exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| Ok(rounds.get()?.is_ready()))
-            }
-            Exchange::Line(exchange) => {
-                exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| Ok(rounds.get()?.is_ready()))
-            }
+            Exchange::Sparse(exchange) => exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| {
+                let rounds = rounds.get()?;
+                rounds.comm().check_thread().or_raise()?;
+                Ok(rounds.is_ready())
+            }),
+            Exchange::Line(exchange) => exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| {
+                let rounds = rounds.get()?;
+                rounds.line().comm().check_thread().or_raise()?;
+                Ok(rounds.is_ready())
+            }),
         })
     }
 
