@@ -52,7 +52,7 @@ in_c() {
         "${launcher[@]}" -n "$n" "target/in-c/messages-$name" $((first_case + 100 * n)) "$(usual 15 60)"
     done
     [ -z "$thorough" ] || crates/c/examples/run views.cpp 4
-    for level in $(usual multiple "single funneled multiple"); do "${launcher[@]}" -n 2 "target/in-c/mpi-$name" "$level"; done
+    for level in $(usual "funneled multiple" "single funneled multiple"); do "${launcher[@]}" -n 2 "target/in-c/mpi-$name" "$level"; done
 }
 
 # in_fortran NAME MPICC WORLD RANKS: random cases and messages in Fortran, in a program that is linked to an MPI by its C compiler.

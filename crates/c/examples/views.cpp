@@ -60,7 +60,7 @@ void run() {
 
     haloport::plan exchange(pattern, height);
     for (int step = 0; step < STEPS; step++) {
-        auto pending = exchange.start({HP_DEFAULT, 0, 0}, height);
+        auto pending = exchange.start(height);
         over(inner, accelerate); // while halos travel
         pending.finish();
         for (int side = 0; side < 4; side++) {

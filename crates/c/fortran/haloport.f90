@@ -15,9 +15,9 @@
 ! gfortran passes copies of members of all elements, such as `swarm%mass`, and of pointers to them: exchange those with `update`,
 ! and not in plans that are `fixed`.
 !
-! All procedures but `hp_on` have `stat` and `errmsg`, as statements of Fortran do: 0 for success, otherwise a status of haloport.h
-! and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not ready, no
-! cells.
+! All procedures but `hp_on` have `stat` and `errmsg`, as statements of Fortran do: `hp_ok`, 0, for success, otherwise one of the
+! statuses below, and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not
+! ready, no cells.
 module haloport
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
     c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
@@ -27,6 +27,21 @@ module haloport
   public :: hp_comm, hp_line, hp_memory, hp_pattern, hp_plan, hp_sparse, hp_stream, hp_ticket
   public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_line_create, hp_pattern_create, hp_plan_create, hp_sparse_create
   public :: hp_default, hp_block, hp_on
+  public :: hp_ok, hp_argument, hp_refused, hp_transport, hp_time_limit, hp_device, hp_no_memory, hp_wrong_thread, hp_in_flight, &
+    hp_poisoned, hp_panic
+
+  ! The values of `stat`: success, and the statuses of haloport.h, which describes them.
+  integer, parameter :: hp_ok = 0
+  integer, parameter :: hp_argument = 1 ! an argument is wrong
+  integer, parameter :: hp_refused = 2 ! the ranks disagree, or another rank has a wrong argument
+  integer, parameter :: hp_transport = 3 ! another rank failed, or MPI is missing or not running
+  integer, parameter :: hp_time_limit = 4 ! other ranks did not answer in time
+  integer, parameter :: hp_device = 5 ! a device or its driver failed, or is missing
+  integer, parameter :: hp_no_memory = 6
+  integer, parameter :: hp_wrong_thread = 7 ! MPI was initialised for calls by another thread only; nothing has changed
+  integer, parameter :: hp_in_flight = 8 ! an exchange was not finished, none was started, or another thread uses the handle
+  integer, parameter :: hp_poisoned = 9 ! an exchange, or a round of messages, has failed; make the handle again, on all ranks
+  integer, parameter :: hp_panic = 10 ! a defect of Haloport
 
   ! The ranks of a program, seen from one of them.
   type :: hp_comm
@@ -139,9 +154,9 @@ module haloport
 
   ! In haloport_fortran.c and haloport.h.
   interface
-    integer(c_int) function hp_comm_fortran(mpi, comm) bind(c)
+    integer(c_int) function hpf_comm_create(mpi, comm) bind(c)
       import
-      integer(c_int32_t), value :: mpi
+      integer(c_int64_t), value :: mpi
       type(c_ptr), intent(out) :: comm
     end function
     integer(c_int) function hpf_comm_threads(ranks, comms) bind(c, name='hp_comm_threads')
@@ -149,10 +164,15 @@ module haloport
       integer(c_int32_t), value :: ranks
       type(c_ptr), intent(out) :: comms(*)
     end function
-    integer(c_int) function hp_comm_rank(comm, rank, ranks) bind(c)
+    integer(c_int) function hp_comm_rank(comm, rank) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), intent(out) :: rank, ranks
+      integer(c_int32_t), intent(out) :: rank
+    end function
+    integer(c_int) function hp_comm_size(comm, ranks) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), intent(out) :: ranks
     end function
     integer(c_int) function hp_comm_barrier(comm) bind(c)
       import
@@ -239,6 +259,10 @@ module haloport
       integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
       type(c_ptr), intent(out) :: pattern
     end function
+    integer(c_int) function hpf_refuse(text) bind(c)
+      import
+      character(kind=c_char), intent(in) :: text(*)
+    end function
     subroutine hpf_complain(text) bind(c)
       import
       character(kind=c_char), intent(in) :: text(*)
@@ -274,18 +298,20 @@ module haloport
       type(*), intent(inout), asynchronous, optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
         a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
     end function
-    integer(c_int) function hpf_sparse_create(comm, is_fixed, receivers, to, senders, come_from, sparse) bind(c)
+    integer(c_int) function hpf_sparse_create(comm, is_fixed, source_count, sources, destination_count, destinations, &
+      sparse) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), value :: is_fixed, receivers, senders
-      integer(c_int32_t), intent(in) :: to(*), come_from(*)
+      integer(c_int32_t), value :: is_fixed, source_count, destination_count
+      integer(c_int32_t), intent(in) :: sources(*), destinations(*)
       type(c_ptr), intent(out) :: sparse
     end function
-    integer(c_int) function hpf_sparse_start(sparse, messages, to, counts, values) bind(c)
+    integer(c_int) function hpf_sparse_start(sparse, messages, destinations, counts, values) bind(c)
       import
       type(c_ptr), value :: sparse
       integer(c_int64_t), value :: messages
-      integer(c_int32_t), intent(in) :: to(*), counts(*)
+      integer(c_int32_t), intent(in) :: destinations(*)
+      integer(c_int64_t), intent(in) :: counts(*)
       type(*), intent(in) :: values(..)
     end function
     integer(c_int) function hpf_sparse_ready(sparse, ready) bind(c)
@@ -298,10 +324,10 @@ module haloport
       type(c_ptr), value :: sparse
       integer(c_int64_t), intent(out) :: messages
     end function
-    subroutine hpf_sparse_list(sparse, from, bytes) bind(c)
+    subroutine hpf_sparse_list(sparse, sources, bytes) bind(c)
       import
       type(c_ptr), value :: sparse
-      integer(c_int32_t), intent(out) :: from(*)
+      integer(c_int32_t), intent(out) :: sources(*)
       integer(c_int64_t), intent(out) :: bytes(*)
     end subroutine
     integer(c_int) function hpf_sparse_take(sparse, is_one, message, array) bind(c)
@@ -382,7 +408,7 @@ contains
     integer, intent(in) :: mpi
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hp_comm_fortran(int(mpi, c_int32_t), comm%handle), stat, errmsg)
+    call ended(hpf_comm_create(int(mpi, c_int64_t), comm%handle), stat, errmsg)
   end subroutine
 
   ! Ranks that are threads of this process, one for each element.
@@ -401,8 +427,8 @@ contains
     class(hp_comm), intent(in) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t) :: rank, ranks
-    call ended(hp_comm_rank(self%handle, rank, ranks), stat, errmsg)
+    integer(c_int32_t) :: rank
+    call ended(hp_comm_rank(self%handle, rank), stat, errmsg)
     comm_rank = int(rank)
   end function
 
@@ -411,8 +437,8 @@ contains
     class(hp_comm), intent(in) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t) :: rank, ranks
-    call ended(hp_comm_rank(self%handle, rank, ranks), stat, errmsg)
+    integer(c_int32_t) :: ranks
+    call ended(hp_comm_size(self%handle, ranks), stat, errmsg)
     comm_size = int(ranks)
   end function
 
@@ -424,7 +450,8 @@ contains
     call ended(hp_comm_barrier(self%handle), stat, errmsg)
   end subroutine
 
-  ! The time in seconds after which a wait for other ranks fails; 0 for never.
+  ! The time in seconds after which a wait for other ranks fails; 0 for never. By default the environment variable
+  ! HALOPORT_TIME_LIMIT, or 1800.
   subroutine comm_set_time_limit(self, seconds, stat, errmsg)
     class(hp_comm), intent(in) :: self
     real(c_double), intent(in) :: seconds
@@ -433,7 +460,8 @@ contains
     call ended(hp_comm_set_time_limit(self%handle, seconds), stat, errmsg)
   end subroutine
 
-  ! The time in seconds after which a wait for other ranks is a warning; 0 for never.
+  ! The time in seconds after which a wait for other ranks is a warning; 0 for never. By default the environment variable
+  ! HALOPORT_WARN_AFTER, or 60.
   subroutine comm_set_warn_after(self, seconds, stat, errmsg)
     class(hp_comm), intent(in) :: self
     real(c_double), intent(in) :: seconds
@@ -450,7 +478,7 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8, 1, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8_c_int32_t, 1_c_int32_t, c_loc(value)), stat, errmsg)
   end subroutine
 
   subroutine reduce_real32(self, value, reduction, stat, errmsg)
@@ -459,7 +487,7 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4, 1, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 1_c_int32_t, c_loc(value)), stat, errmsg)
   end subroutine
 
   subroutine reduce_int64(self, value, reduction, stat, errmsg)
@@ -468,7 +496,7 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8, 0, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8_c_int32_t, 0_c_int32_t, c_loc(value)), stat, errmsg)
   end subroutine
 
   ! The sum is modulo 2^32.
@@ -478,7 +506,7 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4, 0, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 0_c_int32_t, c_loc(value)), stat, errmsg)
   end subroutine
 
   subroutine comm_free(self, stat, errmsg)
@@ -487,7 +515,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hp_comm_free(self%handle)
-    self%handle = c_null_ptr
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -514,9 +542,9 @@ contains
     marks(:size(owned)) = merge(1_c_int8_t, 0_c_int8_t, owned)
     if (present(owners)) then
       call check_length('owners', size(owners), size(ids))
-      ranks(:min(size(owners), size(ids))) = int(owners(:min(size(owners), size(ids))), c_int32_t)
+      if (size(owners) == size(ids)) ranks(:size(ids)) = narrow('owners', owners)
     end if
-    call ended(hpf_pattern_ids(comm%handle, cells, all_ids, marks, ranks, merge(1, 0, present(owners)), pattern%handle), &
+    call ended(hpf_pattern_ids(comm%handle, cells, all_ids, marks, ranks, flag(present(owners)), pattern%handle), &
       stat, errmsg)
   end subroutine
 
@@ -563,33 +591,33 @@ contains
     extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; sphere = 0; pivot = 0
     kind_of_points = 0; ends_at_walls = 0; other = c_null_ptr; boxes = -1
     if (axes >= 1 .and. axes <= 4) then
-      extents(:axes) = cells
+      extents(:axes) = int(cells, c_int64_t)
       if (size(halo) == 2*axes) then
-        widths(:, :axes) = reshape(int(halo, c_int32_t), [2, axes])
+        widths(:, :axes) = reshape(narrow('halo', halo), [2, axes])
       else
-        widths(1, :axes) = of_axes('halo', halo, axes) ! or two for each axis, above
+        widths(1, :axes) = narrow('halo', of_axes('halo', halo, axes)) ! or two for each axis, above
         widths(2, :axes) = widths(1, :axes)
       end if
-      if (present(periodic)) ends(:axes) = of_axes('periodic', merge(1, 0, periodic), axes)
-      if (present(parts)) cuts(:axes) = of_axes('parts', parts, axes)
-      if (present(lower)) first(:axes) = of_axes('lower', lower, axes) - 1
-      if (present(upper)) past(:axes) = of_axes('upper', upper, axes)
+      if (present(periodic)) ends(:axes) = narrow('periodic', of_axes('periodic', merge(1, 0, periodic), axes))
+      if (present(parts)) cuts(:axes) = narrow('parts', of_axes('parts', parts, axes))
+      if (present(lower)) first(:axes) = int(of_axes('lower', lower, axes), c_int64_t) - 1
+      if (present(upper)) past(:axes) = int(of_axes('upper', upper, axes), c_int64_t)
       if (present(lower)) boxes = 1
       if (present(lower) .neqv. present(upper)) call hpf_complain( &
         'lower, upper: expected both, or neither, found one of them'//c_null_char)
     end if
-    if (present(faces_only)) faces = merge(1, 0, faces_only)
-    if (present(cubed_sphere)) sphere = merge(1, 0, cubed_sphere)
+    if (present(faces_only)) faces = flag(faces_only)
+    if (present(cubed_sphere)) sphere = flag(cubed_sphere)
     if (present(fold)) pivot = number_of('fold', fold, [character(12) :: 'cell', 'corner'])
     if (present(points)) kind_of_points = number_of('points', points, [character(12) :: 'cells', 'east-edges', 'north-edges', &
-      'corners']) - 1
-    if (present(clipped)) ends_at_walls = merge(1, 0, clipped)
+      'corners']) - 1_c_int32_t
+    if (present(clipped)) ends_at_walls = flag(clipped)
     if (present(like)) then
       other = like%handle
       if (transfer(other, 0_c_intptr_t) == 0) call hpf_complain( &
         'like: expected a pattern, found one that was not made, or was freed'//c_null_char)
     end if
-    pattern%axes = axes
+    pattern%axes = int(axes, c_int32_t)
     call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, sphere, pivot, &
       kind_of_points, ends_at_walls, other, boxes, first, past, pattern%handle), stat, errmsg)
   end subroutine
@@ -610,10 +638,35 @@ contains
     call check_length('receive_counts', size(receive_counts), size(receive_from))
     call check_length('receive_cells', size(receive_cells), sum(receive_counts))
     call ended(hpf_pattern_lists(comm%handle, int(cells, c_int64_t), &
-      size(send_to, kind=c_int32_t), int(send_to, c_int32_t), int(send_counts, c_int64_t), int(send_cells - 1, c_int32_t), &
-      size(receive_from, kind=c_int32_t), int(receive_from, c_int32_t), int(receive_counts, c_int64_t), &
-      int(receive_cells - 1, c_int32_t), pattern%handle), stat, errmsg)
+      size(send_to, kind=c_int32_t), narrow('send_to', send_to), int(send_counts, c_int64_t), &
+      narrow('send_cells', send_cells) - 1_c_int32_t, &
+      size(receive_from, kind=c_int32_t), narrow('receive_from', receive_from), int(receive_counts, c_int64_t), &
+      narrow('receive_cells', receive_cells) - 1_c_int32_t, pattern%handle), stat, errmsg)
   end subroutine
+
+  ! A number of 4 bytes of each number, as haloport.h takes them. If one has no room there, the next call is refused.
+  function narrow(name, numbers) result(made)
+    character(*), intent(in) :: name
+    integer, intent(in) :: numbers(:)
+    integer(c_int32_t) :: made(size(numbers))
+    integer(c_int64_t), parameter :: most = huge(1_c_int32_t)
+    integer :: place
+    do place = 1, size(numbers)
+      if (abs(int(numbers(place), c_int64_t)) > most) then
+        call complain(name, 'numbers up to', int(huge(1_c_int32_t)), numbers(place))
+        made = 0
+        return
+      end if
+      made(place) = int(numbers(place), c_int32_t)
+    end do
+  end function
+
+  ! 1 for true, 0 for false.
+  elemental function flag(is_set) result(number)
+    logical, intent(in) :: is_set
+    integer(c_int32_t) :: number
+    number = merge(1_c_int32_t, 0_c_int32_t, is_set)
+  end function
 
   ! The place of a word among those that are known. If it is none of them, the next call is refused.
   function number_of(name, word, known) result(number)
@@ -697,17 +750,36 @@ contains
     integer(c_int64_t) :: first(4), past(4)
     integer(c_int) :: code
     integer :: axes
-    axes = max(pattern%axes, 1)
+    axes = max(int(pattern%axes), 1)
     lower = 1; upper = 0
     call check_length('lower', size(lower), axes)
     call check_length('upper', size(upper), axes)
     code = hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), first, past)
+    if (code == 0) code = check_range('lower, upper', maxval(past(:axes)))
     if (code == 0) then
-      lower = int(first(:axes)) + 1
+      lower = int(first(:axes) + 1)
       upper = int(past(:axes))
     end if
     call ended(code, stat, errmsg)
   end subroutine
+
+  ! Fails unless default integers have room for a number of 0 or more.
+  integer(c_int) function check_range(name, number) result(code)
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: number
+    code = 0
+    if (number > huge(1)) code = too_large(name, number, int(huge(1), c_int64_t))
+  end function
+
+  ! The failure of a call whose result has no room in its integers.
+  integer(c_int) function too_large(name, number, most) result(code)
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: number, most
+    character(200) :: text
+    write (text, '(2a, i0, a, i0, a)') name, ': expected numbers up to ', most, ', the largest of these integers, found ', number, &
+      '; use integers of 8 bytes'
+    code = hpf_refuse(trim(text)//c_null_char)
+  end function
 
   subroutine pattern_free(self, stat, errmsg)
     class(hp_pattern), intent(inout) :: self
@@ -715,7 +787,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hp_pattern_free(self%handle)
-    self%handle = c_null_ptr
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -899,13 +971,14 @@ contains
     own = max(int(pattern%axes), 1)
     lower = 1; extents = 1
     address = c_null_ptr
-    code = hpf_pattern_box(pattern%handle, pattern%axes, 1, first, past)
+    code = hpf_pattern_box(pattern%handle, pattern%axes, 1_c_int32_t, first, past)
+    if (code == 0) code = check_range('array', maxval(past(:own) - first(:own)))
     if (code /= 0) return
     if (size(lower) /= merge(own + 1, own, present(levels))) then
       call complain('array', 'an axis for each of the pattern, and one more with `levels`:', merge(own + 1, own, present(levels)), &
         size(lower))
     else
-      lower(:own) = int(first(:own)) + 1
+      lower(:own) = int(first(:own) + 1)
       extents(:own) = int(past(:own) - first(:own))
       if (present(levels)) extents(own + 1) = levels
     end if
@@ -920,7 +993,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hp_memory_free(self%handle)
-    self%handle = c_null_ptr
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -970,15 +1043,15 @@ contains
     integer :: axis_count
     origin = 0; keeps = 0; flights = 1; words = c_null_char
     directions = c_null_char; way = c_null_char
-    axis_count = min(max(pattern%axes, 1), 4)
-    if (present(halo)) origin(:axis_count) = of_axes('halo', halo, axis_count)
-    if (present(lower)) origin(:axis_count) = 1 - of_axes('lower', lower, axis_count)
+    axis_count = min(max(int(pattern%axes), 1), 4)
+    if (present(halo)) origin(:axis_count) = int(of_axes('halo', halo, axis_count), c_int64_t)
+    if (present(lower)) origin(:axis_count) = 1 - int(of_axes('lower', lower, axis_count), c_int64_t)
     if (present(halo) .and. present(lower)) call hpf_complain( &
       'halo, lower: expected one of them, found both'//c_null_char)
     if (pattern%axes == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
       'halo, lower: expected neither for arrays on a mesh, found one'//c_null_char)
-    if (present(fixed)) keeps = merge(1, 0, fixed)
-    if (present(in_flight)) flights = int(in_flight, c_int32_t)
+    if (present(fixed)) keeps = flag(fixed)
+    if (present(in_flight)) flights = sum(narrow('in_flight', [in_flight]))
     if (present(axes)) words = trim(axes)//c_null_char
     if (present(vector)) directions = trim(vector)//c_null_char
     if (present(path)) way = trim(path)//c_null_char
@@ -1003,7 +1076,7 @@ contains
     integer(c_int64_t) :: number
     if (present(stream)) order = stream
     number = 0
-    call ended(hpf_call(self%handle, 0, order%kind, order%handle, 0, number, &
+    call ended(hpf_call(self%handle, 0_c_int32_t, order%kind, order%handle, 0_c_int32_t, number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine
@@ -1026,7 +1099,7 @@ contains
     integer(c_int) :: code
     if (present(stream)) order = stream
     number = 0
-    code = hpf_call(self%handle, 1, order%kind, order%handle, merge(1, 0, present(ticket)), number, &
+    code = hpf_call(self%handle, 1_c_int32_t, order%kind, order%handle, flag(present(ticket)), number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20)
     if (present(ticket)) ticket%number = number
@@ -1052,7 +1125,7 @@ contains
     if (present(stream)) order = stream
     number = 0
     if (present(ticket)) number = ticket%number
-    call ended(hpf_call(self%handle, 2, order%kind, order%handle, merge(1, 0, present(ticket)), number, &
+    call ended(hpf_call(self%handle, 2_c_int32_t, order%kind, order%handle, flag(present(ticket)), number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine
@@ -1068,7 +1141,7 @@ contains
     integer(c_int32_t) :: ready
     number = 0
     if (present(ticket)) number = ticket%number
-    call ended(hpf_ready(self%handle, merge(1, 0, present(ticket)), number, ready), stat, errmsg)
+    call ended(hpf_ready(self%handle, flag(present(ticket)), number, ready), stat, errmsg)
     plan_ready = ready /= 0
   end function
 
@@ -1107,94 +1180,96 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hpf_plan_free(self%handle)
-    self%handle = c_null_ptr
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
   ! --- Messages of any size ---
 
   ! An exchange of messages between ranks that change from round to round, such as particles that move to another rank. Each rank
-  ! names the receivers of its messages; a receiver need not know. All ranks go through the same number of rounds, also those that
+  ! names the destinations of its messages, which need not know. All ranks go through the same number of rounds, also those that
   ! send nothing. Ranks count from 0.
   !
-  ! By default each rank may send to any, also to itself, and waits for all others. With `to` and `come_from`, this rank sends to
-  ! the ranks `to` alone, messages come from the ranks `come_from` alone, and no rank waits for distant ones. If one rank fixes
-  ! them, all do. Collective.
+  ! By default each rank may send to any, also to itself, and waits for all others. With `sources` and `destinations`,
+  ! messages come from the ranks `sources` alone, this rank sends to the ranks `destinations` alone, and no rank waits for distant
+  ! ones. If one rank fixes them, all do. Collective.
   !
   ! A round makes progress in calls of Haloport on all ranks. Between its `start` and its `finish`, a rank must not wait for
   ! another one by other means, such as MPI: that one may wait for a message that this rank has not received.
-  subroutine hp_sparse_create(sparse, comm, to, come_from, stat, errmsg)
+  subroutine hp_sparse_create(sparse, comm, sources, destinations, stat, errmsg)
     type(hp_sparse), intent(out) :: sparse
     type(hp_comm), intent(in) :: comm
-    integer, intent(in), optional :: to(:), come_from(:)
+    integer, intent(in), optional :: sources(:), destinations(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int32_t), allocatable :: receivers(:), senders(:)
-    allocate (receivers(0), senders(0))
-    if (present(to)) receivers = int(to, c_int32_t)
-    if (present(come_from)) senders = int(come_from, c_int32_t)
-    if (present(to) .neqv. present(come_from)) call hpf_complain( &
-      'to, come_from: expected both, or neither, found one of them'//c_null_char)
-    call ended(hpf_sparse_create(comm%handle, merge(1, 0, present(to)), size(receivers, kind=c_int32_t), receivers, &
-      size(senders, kind=c_int32_t), senders, sparse%handle), stat, errmsg)
+    integer(c_int32_t), allocatable :: come_from(:), go_to(:)
+    allocate (come_from(0), go_to(0))
+    if (present(sources)) come_from = narrow('sources', sources)
+    if (present(destinations)) go_to = narrow('destinations', destinations)
+    if (present(sources) .neqv. present(destinations)) call hpf_complain( &
+      'sources, destinations: expected both, or neither, found one of them'//c_null_char)
+    call ended(hpf_sparse_create(comm%handle, flag(present(sources)), size(come_from, kind=c_int32_t), come_from, &
+      size(go_to, kind=c_int32_t), go_to, sparse%handle), stat, errmsg)
   end subroutine
 
   ! `start` and `finish` in one call.
-  subroutine sparse_exchange(self, to, counts, values, from, bytes, stat, errmsg)
+  subroutine sparse_exchange(self, destinations, counts, values, sources, bytes, stat, errmsg)
     class(hp_sparse), intent(in) :: self
-    integer, intent(in) :: to(:), counts(:)
+    integer, intent(in) :: destinations(:), counts(:)
     type(*), intent(in) :: values(..)
-    integer, allocatable, intent(out) :: from(:)
+    integer, allocatable, intent(out) :: sources(:)
     integer(c_int64_t), allocatable, intent(out) :: bytes(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
-    code = start_messages(self, to, counts, values)
+    code = start_messages(self, destinations, counts, values)
     if (code == 0) then
-      call finish_messages(self, from, bytes, code)
+      call finish_messages(self, sources, bytes, code)
     else
-      allocate (from(0), bytes(0))
+      allocate (sources(0), bytes(0))
     end if
     call ended(code, stat, errmsg)
   end subroutine
 
-  ! Starts a round: to each rank of `to` go as many elements of `values`, one after the other along its last axis, as `counts`
+  ! Starts a round: to each rank of `destinations` go as many elements of `values`, one after the other along its last axis, as `counts`
   ! says. `values` is an array of any type, kind and rank, or a section; a rank without messages passes one without elements. It
   ! is copied, and may change afterwards. Messages for one rank come in their order here. Does not wait.
-  subroutine sparse_start(self, to, counts, values, stat, errmsg)
+  subroutine sparse_start(self, destinations, counts, values, stat, errmsg)
     class(hp_sparse), intent(in) :: self
-    integer, intent(in) :: to(:), counts(:)
+    integer, intent(in) :: destinations(:), counts(:)
     type(*), intent(in) :: values(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(start_messages(self, to, counts, values), stat, errmsg)
+    call ended(start_messages(self, destinations, counts, values), stat, errmsg)
   end subroutine
 
-  ! Finishes the round: waits until it is complete, and makes lists of the senders of the messages that have come, and of their
-  ! sizes in bytes: in the order of the senders, and those of one sender in order. `take` copies the messages, until the next
+  ! Finishes the round: waits until it is complete, and makes lists of the sources of the messages that have come, and of their
+  ! sizes in bytes: in the order of the sources, and those of one source in order. `take` copies the messages, until the next
   ! round is finished.
-  subroutine sparse_finish(self, from, bytes, stat, errmsg)
+  subroutine sparse_finish(self, sources, bytes, stat, errmsg)
     class(hp_sparse), intent(in) :: self
-    integer, allocatable, intent(out) :: from(:)
+    integer, allocatable, intent(out) :: sources(:)
     integer(c_int64_t), allocatable, intent(out) :: bytes(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
-    call finish_messages(self, from, bytes, code)
+    call finish_messages(self, sources, bytes, code)
     call ended(code, stat, errmsg)
   end subroutine
 
-  integer(c_int) function start_messages(sparse, to, counts, values)
+  integer(c_int) function start_messages(sparse, destinations, counts, values)
     class(hp_sparse), intent(in) :: sparse
-    integer, intent(in) :: to(:), counts(:)
+    integer, intent(in) :: destinations(:), counts(:)
     type(*), intent(in) :: values(..)
-    call check_length('counts', size(counts), size(to))
-    start_messages = hpf_sparse_start(sparse%handle, size(to, kind=c_int64_t), int(to, c_int32_t), int(counts, c_int32_t), values)
+    call check_length('counts', size(counts), size(destinations))
+    start_messages = hpf_sparse_start(sparse%handle, size(destinations, kind=c_int64_t), &
+      narrow('destinations', destinations), &
+      int(counts, c_int64_t), values)
   end function
 
-  subroutine finish_messages(sparse, from, bytes, code)
+  subroutine finish_messages(sparse, sources, bytes, code)
     class(hp_sparse), intent(in) :: sparse
-    integer, allocatable, intent(out) :: from(:)
+    integer, allocatable, intent(out) :: sources(:)
     integer(c_int64_t), allocatable, intent(out) :: bytes(:)
     integer(c_int), intent(out) :: code
     integer(c_int32_t), allocatable :: ranks(:)
@@ -1202,7 +1277,7 @@ contains
     code = hpf_sparse_finish(sparse%handle, messages)
     allocate (ranks(messages), bytes(messages))
     if (messages > 0) call hpf_sparse_list(sparse%handle, ranks, bytes)
-    from = int(ranks)
+    sources = int(ranks)
   end subroutine
 
   ! Makes progress, and tells whether `finish` would return without waiting for another rank; `.false.` after a failure. Does not
@@ -1227,7 +1302,7 @@ contains
     integer(c_int64_t) :: place
     place = 0
     if (present(message)) place = int(message, c_int64_t)
-    call ended(hpf_sparse_take(self%handle, merge(1, 0, present(message)), place, array), stat, errmsg)
+    call ended(hpf_sparse_take(self%handle, flag(present(message)), place, array), stat, errmsg)
   end subroutine
 
   ! Waits for a round in flight, discards its messages, and frees the exchange.
@@ -1237,7 +1312,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hpf_sparse_free(self%handle)
-    self%handle = c_null_ptr
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -1253,7 +1328,7 @@ contains
     integer(c_int64_t), intent(in) :: items
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_line_create(comm%handle, 1, 1_c_int64_t, items, line%handle), stat, errmsg)
+    call ended(hpf_line_create(comm%handle, 1_c_int32_t, 1_c_int64_t, items, line%handle), stat, errmsg)
   end subroutine
 
   subroutine line_even_32(line, comm, items, stat, errmsg)
@@ -1275,7 +1350,7 @@ contains
     ends = 1
     call check_length('items', size(items), 2)
     if (size(items) == 2) ends = items
-    call ended(hpf_line_create(comm%handle, 0, ends(1), ends(2), line%handle), stat, errmsg)
+    call ended(hpf_line_create(comm%handle, 0_c_int32_t, ends(1), ends(2), line%handle), stat, errmsg)
   end subroutine
 
   subroutine line_of_items_32(line, comm, items, stat, errmsg)
@@ -1304,9 +1379,14 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: first, last
     integer(c_int) :: code
+    lower = 1; upper = 0
     code = hpf_line_items(self%handle, first, last)
-    lower = int(first, c_int32_t)
-    upper = int(last, c_int32_t)
+    if (code == 0 .and. max(first, last) > huge(1_c_int32_t)) &
+      code = too_large('items', max(first, last), int(huge(1_c_int32_t), c_int64_t))
+    if (code == 0) then
+      lower = int(first, c_int32_t)
+      upper = int(last, c_int32_t)
+    end if
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -1401,7 +1481,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     code = hpf_line_free(self%handle)
-    self%handle = c_null_ptr
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -1415,7 +1495,7 @@ contains
     character(len=1000) :: text
     if (present(stat)) stat = int(code)
     if (code == 0) return
-    call hpf_message(text, len(text))
+    call hpf_message(text, int(len(text), c_int))
     if (present(errmsg)) errmsg = text
     if (.not. present(stat)) then
       write (error_unit, '(a)') trim(text)

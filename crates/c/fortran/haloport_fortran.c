@@ -3,6 +3,7 @@
  * compiler: the layout of descriptors is its own. That of GCC is found by gcc; that of flang lies in include/flang beside its bin.
  */
 #include <ISO_Fortran_binding.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,90 @@ static int refused(const char *text, int array) {
     return HP_ARGUMENT;
 }
 
-static int ended(hp_status status) {
+/* What a text of haloport.h is about, so that its numbers can count from 1, and its axes from the fastest one. */
+enum { OF_ARRAYS, OF_A_GRID, OF_LISTS };
+
+/* Names of haloport.h, and those of the module. A number that follows a name is written one larger. */
+static const struct {
+    const char *found, *written;
+    int has_number;
+} words[] = {
+    {"hp_pattern_grid", "hp_pattern_create", 0}, {"hp_pattern_ids", "hp_pattern_create", 0},
+    {"hp_pattern_lists", "hp_pattern_create", 0}, {"hp_sparse_between", "hp_sparse_create", 0},
+    {"hp_line_even", "hp_line_create", 0}, {"hp_sparse_start", "start", 0}, {"hp_sparse_finish", "finish", 0},
+    {"hp_sparse_ready", "ready", 0}, {"hp_line_start", "start", 0}, {"hp_line_finish", "finish", 0}, {"hp_line_ready", "ready", 0},
+    {"hp_exchange", "update", 0}, {"hp_start", "start", 0}, {"hp_finish", "finish", 0}, {"hp_ready", "ready", 0},
+    {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"boxes[0]", "lower, upper", 0},
+    {"like[", "array ", 1}, {"data[", "array ", 1}, {"field ", "array ", 1}, {"stride[", "the stride of axis ", 1},
+    {"destinations[", "destinations ", 1}, {"sources[", "sources ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},
+    {"owners[", "owners ", 1},
+};
+
+static int is_word(char character) {
+    return isalnum((unsigned char)character) || character == '_';
+}
+
+/* Writes the words of the module in place of those of haloport.h at the start of `text`; returns how many characters they replace. */
+static size_t replaced(const char *text, int about, int axes, char *to, size_t room) {
+    char *end;
+    for (size_t place = 0; place < sizeof words / sizeof words[0]; place++) {
+        size_t length = strlen(words[place].found);
+        if (strncmp(text, words[place].found, length) != 0) continue;
+        if (!words[place].has_number) {
+            if (is_word(words[place].found[length - 1]) && is_word(text[length])) continue;
+            snprintf(to, room, "%s", words[place].written);
+            return length;
+        }
+        if (!isdigit((unsigned char)text[length])) continue;
+        long long number = strtoll(text + length, &end, 10) + 1;
+        if (*end == ']') end++;
+        int has_member = *end == '.' && is_word(end[1]);
+        snprintf(to, room, "%s%lld%s", words[place].written, number, has_member ? ", " : "");
+        return (size_t)(end - text) + (size_t)has_member;
+    }
+    if (strncmp(text, "grid.", 5) == 0 && islower((unsigned char)text[5])) {
+        to[0] = 0;
+        return 5;
+    }
+    if (strncmp(text, "axis ", 5) == 0 && isdigit((unsigned char)text[5])) {
+        long long axis = strtoll(text + 5, &end, 10);
+        int of_grid = about == OF_A_GRID || (axes > 0 && *end != ':');
+        snprintf(to, room, "axis %lld", of_grid ? axes - axis : axis + 1);
+        return (size_t)(end - text);
+    }
+    /* Cells count from 1 in lists; ids of cells are the program's own numbers. */
+    for (int word = 0; word < 2 && about == OF_LISTS; word++) {
+        const char *name = word ? "include " : "cell ";
+        if (strncmp(text, name, strlen(name)) != 0 || !isdigit((unsigned char)text[strlen(name)])) continue;
+        snprintf(to, room, "%s%lld", name, strtoll(text + strlen(name), &end, 10) + 1);
+        return (size_t)(end - text);
+    }
+    return 0;
+}
+
+/* Keeps the text of a failure of haloport.h, as programs in Fortran count and name things; `axes` are those of the grid. */
+static int ended_of(hp_status status, int about, int axes) {
     message[0] = 0;
+    if (status == HP_OK) return 0;
+    const char *text = hp_message(), *first = text;
+    size_t used = 0;
+    while (*text && used + 1 < sizeof message) {
+        char made[80];
+        size_t taken = text > first && is_word(text[-1]) ? 0 : replaced(text, about, axes, made, sizeof made);
+        if (taken == 0) {
+            message[used++] = *text++;
+            continue;
+        }
+        used += (size_t)snprintf(message + used, sizeof message - used, "%s", made);
+        if (used >= sizeof message) used = sizeof message - 1;
+        text += taken;
+    }
+    message[used] = 0;
     return (int)status;
+}
+
+static int ended(hp_status status) {
+    return ended_of(status, OF_ARRAYS, 0);
 }
 
 /* What the module has found wrong in the arguments of the next call; empty if nothing is. */
@@ -58,6 +140,22 @@ static int complained(void) {
     memcpy(message, complaint, sizeof message);
     complaint[0] = 0;
     return 1;
+}
+
+/* Fails a call of the module for this reason. */
+int hpf_refuse(const char *text) {
+    return refused(text, -1);
+}
+
+/* The communicator of an integer that may have 8 bytes. */
+int hpf_comm_create(int64_t mpi, hp_comm **comm) {
+    *comm = NULL;
+    if (mpi < INT32_MIN || mpi > INT32_MAX) {
+        char text[TEXT];
+        snprintf(text, sizeof text, "mpi: expected a communicator of MPI, a number of 4 bytes, found %lld", (long long)mpi);
+        return refused(text, -1);
+    }
+    return ended(hp_comm_fortran((int32_t)mpi, comm));
 }
 
 /* Writes the text of the last failure, with blanks up to its end. */
@@ -152,10 +250,19 @@ static int check_version(const CFI_cdesc_t *found, int number) {
                    "haloport_fortran.c with the header of your Fortran compiler", number);
 }
 
+/* Whether there is memory for the elements of an array. */
+static int check_memory(const CFI_cdesc_t *found, int number) {
+    if (found->base_addr) return 0;
+    for (int axis = 0; axis < found->rank; axis++)
+        if (found->dim[axis].extent == 0) return 0;
+    return refused("expected an array, found one that is not allocated, or a pointer to none", number);
+}
+
 static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const char *axes, const char *vector, const int64_t *origin,
                     hp_array *to) {
     hp_array made = HP_ARRAY_INIT;
-    if (check_version(found, number)) return HP_ARGUMENT;
+    if (check_version(found, number) || check_memory(found, number)) return HP_ARGUMENT;
+    if (found->elem_len > INT32_MAX) return refused("expected elements of less than 2 GiB, found larger ones", number);
     if (found->rank < 1 || found->rank > MOST_AXES) return refused("expected an array of 1 to 8 axes", number);
     made.type = type_of(found);
     made.element_bytes = (int32_t)found->elem_len;
@@ -228,7 +335,7 @@ int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const in
     }
     if (complaint[0]) grid.size = 0;
     hp_status status = hp_pattern_grid(comm, &grid, boxes, &box, pattern);
-    return complained() ? HP_ARGUMENT : ended(status);
+    return complained() ? HP_ARGUMENT : ended_of(status, OF_A_GRID, axes);
 }
 
 /* The lists of one direction; null if there is no memory for them. */
@@ -253,7 +360,7 @@ int hpf_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const int32_t
     /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */
     hp_status status = hp_pattern_lists(comm, complaint[0] ? -1 : cells, sends, send, receives, receive, pattern);
     free(send), free(receive);
-    return complained() ? HP_ARGUMENT : ended(status);
+    return complained() ? HP_ARGUMENT : ended_of(status, OF_LISTS, 0);
 }
 
 int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int64_t *lower, int64_t *upper) {
@@ -268,10 +375,15 @@ int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int64_t *l
     return ended(status);
 }
 
-/* The number of arrays that were passed: those after the first absent one do not count. */
+/* The number of arrays that were passed; -1 if one before the last is absent, as those that are not allocated are. */
 static int count_of(CFI_cdesc_t *const *arrays) {
     int count = 0;
     while (count < MOST_ARRAYS && arrays[count]) count++;
+    for (int place = count; place < MOST_ARRAYS; place++)
+        if (arrays[place]) {
+            refused("expected an array, found none, or one that is not allocated, before others", count);
+            return -1;
+        }
     return count;
 }
 
@@ -285,7 +397,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
     *plan = NULL;
     hpf_plan *made = calloc(1, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
-    if (complained()) wrong = HP_ARGUMENT;
+    if (complained() || count < 0) wrong = HP_ARGUMENT;
     for (int place = 0; place < count && !wrong; place++) {
         wrong = describe(arrays[place], place, grid_axes, axes, vector, origin, &like[place]);
         data[place] = arrays[place]->base_addr;
@@ -304,7 +416,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
         memcpy(text, message, sizeof text);
         hp_plan *none;
         like[0].size = 0;
-        hp_plan_create(pattern, count, like, data, &options, &none);
+        hp_plan_create(pattern, count > 0 ? count : 1, like, data, &options, &none);
         memcpy(message, text, sizeof text);
         free(made);
         return wrong;
@@ -316,7 +428,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
         *plan = made;
     else
         free(made);
-    return ended(status);
+    return ended_of(status, OF_ARRAYS, grid_axes);
 }
 
 /* The first difference of an array from that of the plan, in words; null if there is none. */
@@ -387,8 +499,15 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, int32_
     hp_stream order = {kind, 0, (uintptr_t)stream};
     if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
     int count = count_of(arrays);
-    if (count != plan->arrays) return refused("expected as many arrays as the plan was made for, found others", -1);
+    if (count < 0) return HP_ARGUMENT;
+    if (count != plan->arrays) {
+        char text[TEXT];
+        snprintf(text, sizeof text, "expected as many arrays as the plan was made for, %d, found %d; one that is not allocated is none",
+                 plan->arrays, count);
+        return refused(text, -1);
+    }
     for (int place = 0; place < count; place++) {
+        if (check_memory(arrays[place], place)) return HP_ARGUMENT;
         const char *other = difference(plan, place, arrays[place]);
         if (other) return refused(other, place);
         data[place] = arrays[place]->base_addr;
@@ -422,7 +541,7 @@ int hpf_memory_create(hp_pattern *pattern, int32_t grid_axes, int32_t bytes, int
         like.role[axis] = axis < own ? HP_CELLS + own - 1 - axis : HP_LEVELS;
         stride *= extents[axis] > 0 ? extents[axis] : 1;
     }
-    return ended(hp_memory_create(pattern, &like, memory, address));
+    return ended_of(hp_memory_create(pattern, &like, memory, address), OF_ARRAYS, grid_axes);
 }
 
 /* Writes the description into `text` of `*bytes` bytes, if it fits, and what it needs into `*bytes`. */
@@ -433,7 +552,7 @@ int hpf_plan_describe(hpf_plan *plan, char *text, size_t *bytes) {
 
 int hpf_plan_free(hpf_plan *plan) {
     hp_status status = plan ? hp_plan_free(plan->plan) : HP_OK;
-    free(plan);
+    if (status == HP_OK) free(plan);
     return ended(status);
 }
 
@@ -463,7 +582,7 @@ static int missing(const char *kind) {
 
 /* The size in bytes of an array or a scalar; -1 if it cannot be used. */
 static int64_t bytes_of(const CFI_cdesc_t *array) {
-    if (check_version(array, -1)) return -1;
+    if (check_version(array, -1) || check_memory(array, -1)) return -1;
     int64_t bytes = (int64_t)array->elem_len;
     for (int axis = 0; axis < array->rank; axis++) {
         if (array->dim[axis].extent < 0) {
@@ -529,15 +648,15 @@ static void put(const CFI_cdesc_t *array, const void *row, int64_t bytes) {
         scatter(array, array->rank - 1, array->base_addr, row);
 }
 
-int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t receivers, const int32_t *to, int32_t senders, const int32_t *come_from,
-                      hpf_sparse **sparse) {
+int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, const int32_t *sources, int32_t destination_count,
+                      const int32_t *destinations, hpf_sparse **sparse) {
     hp_sparse *found = NULL;
     hpf_sparse *made = calloc(1, sizeof *made);
     *sparse = NULL;
     if (!made) hpf_complain("expected memory for an exchange, found none");
     /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
     hp_status status = complaint[0] ? hp_sparse_between(comm, -1, NULL, 0, NULL, &found)
-                       : is_fixed   ? hp_sparse_between(comm, receivers, to, senders, come_from, &found)
+                       : is_fixed   ? hp_sparse_between(comm, source_count, sources, destination_count, destinations, &found)
                                     : hp_sparse_create(comm, &found);
     int wrong = complained() ? HP_ARGUMENT : ended(status);
     if (wrong) {
@@ -549,13 +668,14 @@ int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t receivers, const 
     return 0;
 }
 
-/* To rank `to[k]` go `counts[k]` elements along the last axis of `values`, one message after the other. */
-static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *to, const int32_t *counts, const CFI_cdesc_t *values) {
+/* To rank `destinations[k]` go `counts[k]` elements along the last axis of `values`, one message after the other. */
+static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *counts,
+                          const CFI_cdesc_t *values) {
     int64_t size = bytes_of(values), columns = values->rank > 0 ? values->dim[values->rank - 1].extent : 1, sum = 0;
     if (size < 0) return HP_ARGUMENT;
     for (int64_t message = 0; message < messages; message++) {
         if (counts[message] < 0) return refused("counts: expected numbers of 0 or more, found another", -1);
-        sum += counts[message];
+        sum = counts[message] > INT64_MAX - sum ? INT64_MAX : sum + counts[message];
     }
     if (sum != columns) {
         char text[TEXT];
@@ -573,15 +693,16 @@ static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *t
         bytes[message] = columns > 0 ? size / columns * counts[message] : 0, data[message] = next;
         next += bytes[message];
     }
-    if (!wrong) wrong = ended(hp_sparse_start(sparse->sparse, messages, to, bytes, data));
+    if (!wrong) wrong = ended(hp_sparse_start(sparse->sparse, messages, destinations, bytes, data));
     free(copied), free(bytes), free(data);
     return wrong;
 }
 
-int hpf_sparse_start(hpf_sparse *sparse, int64_t messages, const int32_t *to, const int32_t *counts, const CFI_cdesc_t *values) {
+int hpf_sparse_start(hpf_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *counts,
+                     const CFI_cdesc_t *values) {
     if (complained()) return HP_ARGUMENT;
     if (!sparse) return missing("an hp_sparse");
-    return start_messages(sparse, messages, to, counts, values);
+    return start_messages(sparse, messages, destinations, counts, values);
 }
 
 int hpf_sparse_ready(const hpf_sparse *sparse, int32_t *ready) {
@@ -602,10 +723,10 @@ int hpf_sparse_finish(hpf_sparse *sparse, int64_t *count) {
     return ended(status);
 }
 
-/* The sender and the size of each message that has come. */
-void hpf_sparse_list(const hpf_sparse *sparse, int32_t *from, int64_t *bytes) {
+/* The source and the size of each message that has come. */
+void hpf_sparse_list(const hpf_sparse *sparse, int32_t *sources, int64_t *bytes) {
     for (int64_t place = 0; place < sparse->count; place++)
-        from[place] = sparse->came[place].rank, bytes[place] = sparse->came[place].bytes;
+        sources[place] = sparse->came[place].rank, bytes[place] = sparse->came[place].bytes;
 }
 
 static int check_size(const char *name, const CFI_cdesc_t *array, int64_t expected) {
@@ -650,7 +771,7 @@ int hpf_sparse_take(const hpf_sparse *sparse, int32_t is_one, int64_t message, c
 
 int hpf_sparse_free(hpf_sparse *sparse) {
     hp_status status = sparse ? hp_sparse_free(sparse->sparse) : HP_OK;
-    free(sparse);
+    if (status == HP_OK) free(sparse);
     return ended(status);
 }
 
@@ -738,6 +859,6 @@ int hpf_line_take(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdesc
 
 int hpf_line_free(hpf_line *line) {
     hp_status status = line ? hp_line_free(line->line) : HP_OK;
-    free(line);
+    if (status == HP_OK) free(line);
     return ended(status);
 }

@@ -6,12 +6,27 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty: null handles, no ticket, rank -1, empty boxes, no messages, not ready.
+ * - After a failure, results are empty: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
- * - Handles may be passed between threads; one call at a time uses one. A handle that was freed is noticed and refused, until its
- *   place has been used by 65,536 later handles.
  * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
+ *
+ * The contract. Null, sizes and numbers are checked, and wrong ones refused; on these promises the library relies:
+ *
+ * - Pointers. Each is null, if that is allowed, or the address of as many objects of its type as the call says, and texts end with a
+ *   null. Handles are those that the library has written. A handle that was freed is noticed and refused, until its place has been
+ *   used by 65,536 later handles.
+ * - Lifetimes. Arguments are copied: after the call they may change and end. Exceptions are arrays, which live until their
+ *   exchange is finished or its plan is freed, those of a fixed plan as long as the plan; streams and queues, which live until the
+ *   work that was put into them is done; and the function and the context of hp_set_log, until calls that began before the next
+ *   hp_set_log have returned. Results live as long as their call says. Objects may be freed in any order, except memory of
+ *   hp_memory_create, after its plans, and communicators of MPI, before MPI_Finalize.
+ * - Alignment. Structs, and the numbers in arrays of arguments, are aligned as their types are. So are the numbers in arrays that are
+ *   exchanged, which is checked; HP_BYTES lie anywhere.
+ * - Threads. Any thread may call, if MPI was initialised for it; otherwise calls that need MPI return HP_WRONG_THREAD, and nothing has
+ *   changed. Handles may be passed between threads; one call at a time uses one, others return HP_IN_FLIGHT. No other thread
+ *   writes what arguments point to during a call, or touches results. During an exchange, other threads and devices only read owned
+ *   cells that lie near other domains, and leave the halo alone.
  */
 #ifndef HALOPORT_H
 #define HALOPORT_H
@@ -28,13 +43,13 @@ extern "C" {
 
 typedef enum hp_status {
     HP_OK = 0,
-    HP_ARGUMENT = 1,     /* an argument is wrong */
+    HP_ARGUMENT = 1,     /* an argument is wrong, such as a rank that does not exist */
     HP_REFUSED = 2,      /* the ranks disagree, or another rank has a wrong argument; all ranks have the same text */
     HP_TRANSPORT = 3,    /* another rank failed, or MPI is missing or not running */
     HP_TIME_LIMIT = 4,   /* other ranks did not answer in time */
     HP_DEVICE = 5,       /* a device or its driver failed, or is missing */
     HP_NO_MEMORY = 6,
-    HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only */
+    HP_WRONG_THREAD = 7, /* MPI was initialised for calls by another thread only; nothing has changed */
     HP_IN_FLIGHT = 8,    /* an exchange was not finished, none was started, or another thread uses the handle */
     HP_POISONED = 9,     /* an exchange of the plan, or a round of messages, has failed; make the handle again, on all ranks */
     HP_PANIC = 10        /* a defect of Haloport */
@@ -62,6 +77,9 @@ uint32_t hp_abi(void);
 
 /* The text of the last failure of a call in this thread, until its next one; never null. */
 const char *hp_message(void);
+
+/* The name of a status, such as "HP_ARGUMENT"; "unknown status" for other numbers. */
+const char *hp_status_name(hp_status status);
 
 /*
  * Texts. Each of the functions named `..._describe` writes a JSON object, with a null at the end, into `text`, which has
@@ -102,8 +120,11 @@ hp_status hp_comm_fortran(int32_t mpi_comm, hp_comm **comm);
  */
 hp_status hp_comm_threads(int32_t ranks, hp_comm **comms);
 
-/* The number of this rank, and the number of ranks. */
-hp_status hp_comm_rank(const hp_comm *comm, int32_t *rank, int32_t *ranks);
+/* The number of this rank, from 0. */
+hp_status hp_comm_rank(const hp_comm *comm, int32_t *rank);
+
+/* The number of ranks. */
+hp_status hp_comm_size(const hp_comm *comm, int32_t *ranks);
 
 /*
  * The time in seconds after which a wait for other ranks fails with HP_TIME_LIMIT; 0 for never. By default the environment
@@ -311,7 +332,10 @@ hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *li
  */
 hp_status hp_plan_describe(const hp_plan *plan, char *text, size_t *bytes);
 
-/* Ends the exchanges in flight, and frees the plan; null is allowed. */
+/*
+ * Ends the exchanges in flight, and frees the plan; null is allowed. If there are any, HP_WRONG_THREAD on a thread that may not call
+ * MPI: then they and the plan are as before, and the error is also logged.
+ */
 hp_status hp_plan_free(hp_plan *plan);
 
 /*
@@ -346,7 +370,10 @@ hp_status hp_finish(hp_plan *plan, hp_ticket ticket, hp_stream stream);
 /* hp_start and hp_finish in one call. */
 hp_status hp_exchange(hp_plan *plan, void *const *data, hp_stream stream);
 
-/* Makes progress; `*ready` tells whether hp_finish of this ticket would return without waiting for a neighbour. Does not block. */
+/*
+ * Makes progress; `*ready` tells whether hp_finish of this ticket would return without waiting for a neighbour. Does not block.
+ * HP_WRONG_THREAD on a thread on which hp_finish would return it.
+ */
 hp_status hp_ready(hp_plan *plan, hp_ticket ticket, int32_t *ready);
 
 /*
@@ -370,7 +397,7 @@ hp_status hp_memory_free(hp_memory *memory);
 
 /*
  * Messages between ranks that change from round to round, such as particles that move to another rank. A message is bytes in
- * memory of the host, and may be empty. Each rank names the receivers of its messages; a receiver need not know. All ranks go
+ * memory of the host, and may be empty. Each rank names the destinations of its messages, which need not know. All ranks go
  * through the same number of rounds, also those that send nothing. Rounds of several exchanges, and exchanges of plans, can be in
  * flight at once, and be finished in any order.
  *
@@ -380,7 +407,7 @@ hp_status hp_memory_free(hp_memory *memory);
 
 /* A message that has come. It will never have more members, as a list of them is handed out. */
 typedef struct hp_received {
-    int32_t rank;              /* the sender */
+    int32_t rank;              /* the source */
     int32_t unused;
     int64_t bytes;
     const void *data;          /* aligned as memory of malloc is; null if there are no bytes */
@@ -393,39 +420,45 @@ typedef struct hp_received {
 hp_status hp_sparse_create(hp_comm *comm, hp_sparse **sparse);
 
 /*
- * The same between fixed neighbours: this rank sends to the ranks `to` alone, and messages come from the ranks `come_from` alone.
- * Each has a rank at most once, in any order; this rank may be among them. A round is complete when those messages have been
- * received, and no rank waits for distant ones. HP_REFUSED, on all ranks, if a sender is not expected, or does not send.
- * Collective.
+ * The same between fixed neighbours: messages come to this rank from the ranks `sources` alone, and it sends to the ranks
+ * `destinations` alone. Each has a rank at most once, in any order; this rank may be among them. A round is complete when those
+ * messages have been received, and no rank waits for distant ones. HP_REFUSED, on all ranks, if the destinations of a rank do not have
+ * it among their sources, or the other way round. Collective.
  */
-hp_status hp_sparse_between(hp_comm *comm, int32_t receivers, const int32_t *to, int32_t senders, const int32_t *come_from,
-                            hp_sparse **sparse);
+hp_status hp_sparse_between(hp_comm *comm, int32_t source_count, const int32_t *sources, int32_t destination_count,
+                            const int32_t *destinations, hp_sparse **sparse);
 
 /*
- * Starts a round: sends the `bytes[k]` bytes at `data[k]` to rank `to[k]`, for each k below `messages`. Messages for one receiver
- * come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting. Not
+ * Starts a round: sends the `bytes[k]` bytes at `data[k]` to rank `destinations[k]`, for each k below `messages`. Messages for one
+ * destination come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting. Not
  * collective: if an argument is wrong, this rank alone has a failure, and no round is started; other ranks wait for the one that
  * it starts next. HP_IN_FLIGHT if a round was started and not finished.
  */
-hp_status hp_sparse_start(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data);
+hp_status hp_sparse_start(hp_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *bytes,
+                          const void *const *data);
 
-/* Makes progress; `*ready` tells whether hp_sparse_finish would return without waiting for another rank. Does not block. */
+/*
+ * Makes progress; `*ready` tells whether hp_sparse_finish would return without waiting for another rank. Does not block.
+ * HP_WRONG_THREAD on a thread on which hp_sparse_finish would return it.
+ */
 hp_status hp_sparse_ready(hp_sparse *sparse, int32_t *ready);
 
 /*
  * Finishes the round: waits until it is complete, and writes the number of messages that have come into `messages`, and the
- * address of the first into `came`: in the order of the senders, and those of one sender in order. Both may be null. The list and
+ * address of the first into `came`: in the order of the sources, and those of one source in order. Both may be null. The list and
  * the messages stay valid until the next hp_sparse_finish, hp_sparse_exchange or hp_sparse_free of this exchange: they may be
  * sent on in the next round. After HP_WRONG_THREAD, the round is in flight as before.
  */
 hp_status hp_sparse_finish(hp_sparse *sparse, int64_t *messages, const hp_received **came);
 
 /* hp_sparse_start and hp_sparse_finish in one call. */
-hp_status hp_sparse_exchange(hp_sparse *sparse, int64_t messages, const int32_t *to, const int64_t *bytes, const void *const *data,
-                             int64_t *came_messages, const hp_received **came);
+hp_status hp_sparse_exchange(hp_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *bytes,
+                             const void *const *data, int64_t *came_messages, const hp_received **came);
 
 /*
- * Waits for a round in flight, discards its messages, and frees the exchange with the messages that have come; null is allowed.
+ * Waits for a round in flight, discards its messages, and frees the exchange with the messages that have come; null is allowed. If a
+ * round is in flight, HP_WRONG_THREAD on a thread that may not call MPI: then the exchange and its round are as before, and the error
+ * is also logged.
  */
 hp_status hp_sparse_free(hp_sparse *sparse);
 
@@ -464,7 +497,10 @@ hp_status hp_line_neighbours(const hp_line *line, int32_t *left, int32_t *right)
  */
 hp_status hp_line_start(hp_line *line, hp_payload left, hp_payload right);
 
-/* Makes progress; `*ready` tells whether hp_line_finish would return without waiting for a neighbour. Does not block. */
+/*
+ * Makes progress; `*ready` tells whether hp_line_finish would return without waiting for a neighbour. Does not block.
+ * HP_WRONG_THREAD on a thread on which hp_line_finish would return it.
+ */
 hp_status hp_line_ready(hp_line *line, int32_t *ready);
 
 /*
@@ -477,7 +513,10 @@ hp_status hp_line_finish(hp_line *line, hp_payload *from_left, hp_payload *from_
 /* hp_line_start and hp_line_finish in one call. */
 hp_status hp_line_exchange(hp_line *line, hp_payload left, hp_payload right, hp_payload *from_left, hp_payload *from_right);
 
-/* Waits for a round in flight, discards its payloads, and frees the line with the payloads that have come; null is allowed. */
+/*
+ * Waits for a round in flight, discards its payloads, and frees the line with the payloads that have come; null is allowed. If a round
+ * is in flight, HP_WRONG_THREAD as hp_sparse_free.
+ */
 hp_status hp_line_free(hp_line *line);
 
 #ifdef __cplusplus

@@ -4,11 +4,12 @@
 //   auto cells = haloport::pattern::split(comm, grid);
 //   haloport::plan update(cells, u, v);            // collective; anything with extent(i) and stride(i)
 //   update(u, v);                                  // any views of these layouts
-//   auto pending = update.start({HP_ON, 0, reinterpret_cast<uintptr_t>(stream)}, u, v);
+//   auto pending = update.start(u, v, haloport::on(stream));
 //   interior(u, v);
 //   pending.finish();
 //
-// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw.
+// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw. Destructors on a thread that
+// may not call MPI leave what is in flight as it was, and log it as an error: finish it before.
 #ifndef HALOPORT_HPP
 #define HALOPORT_HPP
 
@@ -17,10 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,10 +34,13 @@
 
 namespace haloport {
 
-/// Why a call failed: a status and its text.
+/// Why a call failed: a status and its text. All else that comes out of this header is of the standard library, such as
+/// std::bad_alloc.
 class error : public std::runtime_error {
 public:
+    /// The last failure of a call of haloport.h on this thread.
     explicit error(hp_status status) : std::runtime_error(hp_message()), status_(status) {}
+    error(hp_status status, const std::string &text) : std::runtime_error("haloport: " + text), status_(status) {}
     hp_status status() const noexcept { return status_; }
 
 private:
@@ -75,8 +83,8 @@ constexpr bool always_false = false;
 
 inline void check_length(const std::string &name, std::size_t found, std::size_t expected) {
     if (found != expected)
-        throw std::invalid_argument("haloport: " + name + ": expected this number of values: " + std::to_string(expected) +
-                                    ", found " + std::to_string(found));
+        throw error(HP_ARGUMENT, name + ": expected this number of values: " + std::to_string(expected) + ", found " +
+                                     std::to_string(found));
 }
 
 // std::mdspan has data_handle(), Kokkos::View data().
@@ -128,8 +136,8 @@ constexpr hp_type type_of() {
 }
 
 /// The description of an array: of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or
-/// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels. Throws
-/// `std::invalid_argument` unless there are no roles, or one for each axis.
+/// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels. There
+/// are no roles, or one for each axis.
 template <class V>
 hp_array describe(const V &view, const std::vector<int> &roles = {}) {
     using element = std::remove_cv_t<std::remove_pointer_t<decltype(detail::data_of(view))>>;
@@ -174,8 +182,16 @@ public:
         return std::vector<communicator>(made.begin(), made.end());
     }
 
-    int rank() const { return ranks().first; }
-    int size() const { return ranks().second; }
+    int rank() const {
+        std::int32_t found = 0;
+        check(hp_comm_rank(get(), &found));
+        return found;
+    }
+    int size() const {
+        std::int32_t found = 0;
+        check(hp_comm_size(get(), &found));
+        return found;
+    }
     /// In seconds; 0 for none.
     void set_time_limit(double seconds) { check(hp_comm_set_time_limit(get(), seconds)); }
     /// After which a wait is a warning, in seconds; 0 for never.
@@ -192,14 +208,36 @@ public:
     hp_comm *get() const noexcept { return handle_.get(); }
 
 private:
-    std::pair<int, int> ranks() const {
-        std::int32_t rank = 0, size = 0;
-        check(hp_comm_rank(get(), &rank, &size));
-        return {rank, size};
-    }
-
     detail::handle<hp_comm, hp_comm_free> handle_;
 };
+
+/// Runs `body(comm)` on this many ranks, each a thread of this process with a communicator of its own, and returns when all have
+/// ended. If ranks throw, waits of the others for them fail, and the first exception is thrown here.
+template <class Body>
+void run_ranks(int ranks, Body &&body) {
+    std::vector<communicator> comms = communicator::threads(ranks);
+    std::exception_ptr first;
+    std::mutex lock;
+    const auto run = [&](communicator comm) {
+        try {
+            body(comm);
+        } catch (...) {
+            // Before the communicator ends, and others fail for that.
+            const std::lock_guard<std::mutex> locked(lock);
+            if (!first) first = std::current_exception();
+        }
+    };
+    std::vector<std::thread> threads;
+    try {
+        for (communicator &comm : comms) threads.emplace_back(run, std::move(comm));
+    } catch (...) {
+        const std::lock_guard<std::mutex> locked(lock);
+        if (!first) first = std::current_exception();
+    }
+    comms.clear(); // of ranks whose thread could not be started
+    for (std::thread &thread : threads) thread.join();
+    if (first) std::rethrow_exception(first);
+}
 
 /// Which cells each rank owns.
 class pattern {
@@ -222,7 +260,7 @@ public:
     }
 
     /// A mesh: the ids of the cells of this rank and of its halo, and whether it owns each; perhaps the rank that does.
-    /// Collective. Throws `std::invalid_argument` if the lists have different lengths.
+    /// Collective. The lists have one length.
     static pattern ids(const communicator &comm, const std::vector<std::int64_t> &ids,
                        const std::vector<std::uint8_t> &owned, const std::vector<std::int32_t> &owners = {}) {
         hp_ids set = HP_IDS_INIT;
@@ -304,12 +342,45 @@ private:
     detail::handle<hp_memory, hp_memory_free> handle_;
 };
 
+/// The order of an exchange with a stream of the program, by its native handle: a cudaStream_t or a cl_command_queue.
+template <class Handle>
+hp_stream on(Handle handle) noexcept {
+    static_assert(std::is_pointer_v<Handle> || std::is_integral_v<Handle>, "a native handle is a pointer or a number");
+    if constexpr (std::is_pointer_v<Handle>)
+        return {HP_ON, 0, reinterpret_cast<std::uintptr_t>(handle)};
+    else
+        return {HP_ON, 0, static_cast<std::uintptr_t>(handle)};
+}
+
+/// No stream: the caller has waited for its work, and the call returns when the halos are in place.
+inline constexpr hp_stream block{HP_BLOCK, 0, 0};
+
+/// How a plan exchanges.
+struct options {
+    /// How many exchanges can be started and not finished at once, up to 64.
+    int in_flight = 1;
+    /// The number of threads with which a rank copies.
+    int threads = 1;
+    /// How data gets to other ranks: "direct", "shared", "messages", "stream-messages"; or "quickest".
+    std::string path = "quickest";
+    /// For memory of OpenCL or SYCL: a queue of its context.
+    hp_stream queue{HP_DEFAULT, 0, 0};
+
+    /// As haloport.h takes them, while they live.
+    hp_options given(bool fixed) const {
+        hp_options made = HP_OPTIONS_INIT;
+        made.fixed = fixed, made.in_flight = in_flight, made.threads = threads;
+        made.path = path.c_str(), made.queue = queue;
+        return made;
+    }
+};
+
 /// An exchange, prepared for arrays of certain layouts. On a rank with several domains, pass the arrays of each field one
 /// after the other.
 class plan {
 public:
     /// An exchange that was started: one of those of its plan that are in flight. Finish it; otherwise its destructor does,
-    /// and errors are lost. One that was moved from has no exchange: `finish` and `ready` throw `std::logic_error`.
+    /// and errors are lost. One that was moved from has no exchange.
     class [[nodiscard]] pending {
     public:
         pending(pending &&other) noexcept
@@ -340,7 +411,7 @@ public:
         friend class plan;
         pending(hp_plan *plan, hp_ticket ticket, hp_stream stream) : plan_(plan), ticket_(ticket), stream_(stream) {}
         void check_own() const {
-            if (!plan_) throw std::logic_error("haloport: expected an exchange that was started, found one that was moved from");
+            if (!plan_) throw error(HP_IN_FLIGHT, "expected an exchange that was started, found one that was moved from");
         }
         hp_plan *plan_;    // null if it was moved from
         hp_ticket ticket_; // none if it was finished
@@ -349,48 +420,50 @@ public:
 
     /// For views, or arrays that were described. The addresses of views tell which device they are on. Collective.
     template <class... V>
-    explicit plan(const pattern &of, const V &...views) : plan(of, options(), views...) {}
+    explicit plan(const pattern &of, const V &...views) : plan(of, options{}, views...) {}
 
     template <class... V>
-    plan(const pattern &of, const hp_options &with, const V &...views) {
+    plan(const pattern &of, const options &with, const V &...views) {
         static_assert(sizeof...(V) > 0, "a plan has one field or more");
         const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
         const std::array<void *, sizeof...(V)> data{place(views)...};
-        make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with);
+        make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with.given(false));
     }
 
     /// For arrays that keep their addresses. Neighbours can then copy straight from the arrays: processes of the node from those
     /// in a `memory`, ranks that are threads from any. Collective.
     template <class... V>
     static plan fixed(const pattern &of, const V &...views) {
+        return fixed(of, options{}, views...);
+    }
+
+    template <class... V>
+    static plan fixed(const pattern &of, const options &with, const V &...views) {
+        static_assert(sizeof...(V) > 0, "a plan has one field or more");
         const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
         const std::array<void *, sizeof...(V)> data{address(views)...};
-        hp_options with = options();
-        with.fixed = 1;
         plan made;
-        made.make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with);
+        made.make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with.given(true));
         return made;
     }
 
-    static hp_options options() { return HP_OPTIONS_INIT; }
-
-    /// Starts an exchange of these views; of none, if the plan is fixed. As many as `options().in_flight` says can be in flight,
-    /// and be finished in any order.
+    /// Starts an exchange of these views; of none, if the plan is fixed. The last argument may be a stream, such as `on(stream)`; by
+    /// default it is the default stream. As many as `options::in_flight` says can be in flight, and be finished in any order.
     template <class... V>
-    pending start(hp_stream stream, const V &...views) {
-        check_count(sizeof...(V));
-        const std::array<void *, sizeof...(V) + 1> data{address(views)..., nullptr};
+    pending start(const V &...views_and_stream) {
+        const call<V...> of(views_and_stream...);
+        check_count(of.count);
         hp_ticket ticket = HP_NO_TICKET;
-        check(hp_start(get(), sizeof...(V) > 0 ? data.data() : nullptr, stream, &ticket));
-        return pending(get(), ticket, stream);
+        check(hp_start(get(), of.count > 0 ? of.data.data() : nullptr, of.stream, &ticket));
+        return pending(get(), ticket, of.stream);
     }
 
-    /// Fills the halos of these views, in order with the default stream.
+    /// Fills the halos of these views; the last argument may be a stream, as in `start`.
     template <class... V>
-    void operator()(const V &...views) {
-        check_count(sizeof...(V));
-        const std::array<void *, sizeof...(V) + 1> data{address(views)..., nullptr};
-        check(hp_exchange(get(), sizeof...(V) > 0 ? data.data() : nullptr, hp_stream{HP_DEFAULT, 0, 0}));
+    void operator()(const V &...views_and_stream) {
+        const call<V...> of(views_and_stream...);
+        check_count(of.count);
+        check(hp_exchange(get(), of.count > 0 ? of.data.data() : nullptr, of.stream));
     }
 
     /// Waits until the exchanges that were finished are done on devices, too.
@@ -410,8 +483,8 @@ private:
         hp_plan *made = nullptr;
         if (arrays % per_field != 0) {
             hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
-            throw std::invalid_argument("haloport: expected an array for each of " + std::to_string(per_field) +
-                                        " domains of each field, found " + std::to_string(arrays) + " arrays");
+            throw error(HP_ARGUMENT, "expected an array for each of " + std::to_string(per_field) +
+                                         " domains of each field, found " + std::to_string(arrays) + " arrays");
         }
         check(hp_plan_create(of.get(), arrays / per_field, like, data, &with, &made));
         handle_.reset(made);
@@ -421,8 +494,7 @@ private:
 
     void check_count(std::size_t found) const {
         if (found != arrays_ && !without_domains_)
-            throw std::invalid_argument("haloport: expected " + std::to_string(arrays_) + " arrays, found " +
-                                        std::to_string(found));
+            throw error(HP_ARGUMENT, "expected " + std::to_string(arrays_) + " arrays, found " + std::to_string(found));
     }
 
     template <class V>
@@ -431,6 +503,31 @@ private:
         static_assert(!std::is_const_v<std::remove_pointer_t<pointer>>, "exchanges write into halos");
         return static_cast<void *>(detail::data_of(view));
     }
+
+    // The views of a call, and its stream.
+    template <class... V>
+    struct call {
+        static constexpr std::size_t count = (std::size_t{0} + ... + (std::is_same_v<V, hp_stream> ? 0 : 1));
+        static_assert(count + 1 >= sizeof...(V), "a call has at most one stream");
+
+        explicit call(const V &...arguments) { take(0, arguments...); }
+
+        std::array<void *, count + 1> data{};
+        hp_stream stream{HP_DEFAULT, 0, 0};
+
+    private:
+        void take(std::size_t) {}
+        template <class First, class... Rest>
+        void take(std::size_t place, const First &first, const Rest &...rest) {
+            if constexpr (std::is_same_v<First, hp_stream>) {
+                static_assert(sizeof...(Rest) == 0, "the stream of a call is its last argument");
+                stream = first;
+            } else {
+                data[place] = address(first);
+                take(place + 1, rest...);
+            }
+        }
+    };
 
     // Where the arrays of a plan that is not fixed are; null if only the description is known.
     template <class V>
@@ -459,13 +556,13 @@ public:
 
     const void *data() const noexcept { return data_; }
     std::size_t bytes() const noexcept { return bytes_; }
-    /// A copy, as elements of this type. Throws `std::invalid_argument` unless their size divides the number of bytes.
+    /// A copy, as elements of this type, whose size divides the number of bytes.
     template <class T>
     std::vector<T> as() const {
         static_assert(std::is_trivially_copyable_v<T>, "payloads travel as bytes, so elements must be trivially copyable");
         if (bytes_ % sizeof(T) != 0)
-            throw std::invalid_argument("haloport: expected elements of " + std::to_string(sizeof(T)) + " bytes, found " +
-                                        std::to_string(bytes_) + " bytes");
+            throw error(HP_ARGUMENT, "expected elements of " + std::to_string(sizeof(T)) + " bytes, found " +
+                                         std::to_string(bytes_) + " bytes");
         std::vector<T> made(bytes_ / sizeof(T));
         if (bytes_ > 0) std::memcpy(made.data(), data_, bytes_);
         return made;
@@ -478,8 +575,14 @@ private:
 
 namespace detail {
 
-/// A round that was started. Finish it; otherwise its destructor does, what has come is lost, and so are errors. One that
-/// was moved from has no round: `finish` and `ready` throw `std::logic_error`, as `finish` does a second time.
+/// Notes whether a round has ended, before anything else can fail, and throws if it has failed.
+inline void check_ended(hp_status status, bool &ended) {
+    ended = status != HP_WRONG_THREAD && status != HP_IN_FLIGHT;
+    check(status);
+}
+
+/// A round that was started. Finish it, once; otherwise its destructor does, what has come is lost, and so are errors. One that
+/// was moved from has no round.
 template <class Exchange, class Handle>
 class [[nodiscard]] pending_round {
 public:
@@ -491,13 +594,11 @@ public:
         if (of_ && !finished_) Exchange::discard(of_);
     }
     /// Waits until the round is complete, and returns what has come: valid until the next round is finished, or the
-    /// exchange ends.
+    /// exchange ends. Whatever it throws, the round has ended, unless the status is HP_WRONG_THREAD or HP_IN_FLIGHT.
     auto finish() {
         check_own();
-        if (finished_) throw std::logic_error("haloport: expected a round to finish, found one that was finished");
-        auto came = Exchange::finished(of_);
-        finished_ = true;
-        return came;
+        if (finished_) throw error(HP_IN_FLIGHT, "expected a round to finish, found one that was finished");
+        return Exchange::finished(of_, finished_);
     }
     /// Makes progress, and tells whether `finish` would return without waiting; true if it was finished. Does not
     /// block.
@@ -508,7 +609,7 @@ public:
 
 private:
     void check_own() const {
-        if (!of_) throw std::logic_error("haloport: expected a round that was started, found one that was moved from");
+        if (!of_) throw error(HP_IN_FLIGHT, "expected a round that was started, found one that was moved from");
     }
     Handle *of_; // null if it was moved from
     bool finished_ = false;
@@ -522,7 +623,7 @@ struct message {
     payload content;
 };
 
-/// Messages of any size between ranks, in rounds: receivers need not know. All ranks go through the same number of rounds.
+/// Messages of any size between ranks, in rounds: destinations need not know. All ranks go through the same number of rounds.
 /// Between the start of one and its finish, a rank must not wait for another rank by other means, such as MPI.
 class sparse {
 public:
@@ -535,30 +636,30 @@ public:
         handle_.reset(made);
     }
 
-    /// This rank sends to the ranks `to` alone, messages come from the ranks `come_from` alone, and no rank waits for
-    /// others. Collective.
-    sparse(const communicator &comm, const std::vector<std::int32_t> &to, const std::vector<std::int32_t> &come_from) {
+    /// Messages come from the ranks `sources` alone, this rank sends to the ranks `destinations` alone, and no rank waits
+    /// for others. Collective.
+    sparse(const communicator &comm, const std::vector<std::int32_t> &sources, const std::vector<std::int32_t> &destinations) {
         hp_sparse *made = nullptr;
-        check(hp_sparse_between(comm.get(), static_cast<std::int32_t>(to.size()), to.data(),
-                                static_cast<std::int32_t>(come_from.size()), come_from.data(), &made));
+        check(hp_sparse_between(comm.get(), static_cast<std::int32_t>(sources.size()), sources.data(),
+                                static_cast<std::int32_t>(destinations.size()), destinations.data(), &made));
         handle_.reset(made);
     }
 
     /// Starts a round of these messages, which are copied. Does not wait.
     pending start(const std::vector<message> &messages) {
         const listed list(messages);
-        check(hp_sparse_start(get(), list.count(), list.to.data(), list.bytes.data(), list.data.data()));
+        check(hp_sparse_start(get(), list.count(), list.destinations.data(), list.bytes.data(), list.data.data()));
         return pending(get());
     }
 
-    /// Sends these messages, and returns those that have come: in the order of the senders, and those of one sender in
+    /// Sends these messages, and returns those that have come: in the order of the sources, and those of one source in
     /// order. Their bytes are valid until the next round is finished, or the exchange ends; they may be sent on in the
     /// next round.
     std::vector<message> operator()(const std::vector<message> &messages) {
         const listed list(messages);
         std::int64_t count = 0;
         const hp_received *came = nullptr;
-        check(hp_sparse_exchange(get(), list.count(), list.to.data(), list.bytes.data(), list.data.data(), &count, &came));
+        check(hp_sparse_exchange(get(), list.count(), list.destinations.data(), list.bytes.data(), list.data.data(), &count, &came));
         return found(count, came);
     }
 
@@ -571,13 +672,13 @@ private:
     struct listed {
         explicit listed(const std::vector<message> &messages) {
             for (const message &one : messages) {
-                to.push_back(one.rank);
+                destinations.push_back(one.rank);
                 bytes.push_back(static_cast<std::int64_t>(one.content.bytes()));
                 data.push_back(one.content.data());
             }
         }
-        std::int64_t count() const { return static_cast<std::int64_t>(to.size()); }
-        std::vector<std::int32_t> to;
+        std::int64_t count() const { return static_cast<std::int64_t>(destinations.size()); }
+        std::vector<std::int32_t> destinations;
         std::vector<std::int64_t> bytes;
         std::vector<const void *> data;
     };
@@ -588,10 +689,10 @@ private:
             made.push_back({came[place].rank, payload(came[place].data, static_cast<std::size_t>(came[place].bytes))});
         return made;
     }
-    static std::vector<message> finished(hp_sparse *of) {
+    static std::vector<message> finished(hp_sparse *of, bool &ended) {
         std::int64_t count = 0;
         const hp_received *came = nullptr;
-        check(hp_sparse_finish(of, &count, &came));
+        detail::check_ended(hp_sparse_finish(of, &count, &came), ended);
         return found(count, came);
     }
     static bool is_ready(hp_sparse *of) {
@@ -682,9 +783,9 @@ private:
         if (of.bytes == HP_NO_PAYLOAD) return std::nullopt;
         return payload(of.data, static_cast<std::size_t>(of.bytes));
     }
-    static payloads finished(hp_line *of) {
+    static payloads finished(hp_line *of, bool &ended) {
         hp_payload from_left, from_right;
-        check(hp_line_finish(of, &from_left, &from_right));
+        detail::check_ended(hp_line_finish(of, &from_left, &from_right), ended);
         return {found(from_left), found(from_right)};
     }
     static bool is_ready(hp_line *of) {

@@ -1,5 +1,5 @@
-# Haloport::haloport, the library for C and C++. If the project has the languages Fortran and C, Haloport::fortran, the module
-# `haloport`, which is compiled with the project's compiler.
+# Haloport::haloport, the library for C and C++. If the project has the language Fortran, Haloport::fortran, the module `haloport`,
+# which is compiled with the project's compiler. A file of it is in C, so C is enabled, too.
 get_filename_component(Haloport_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET Haloport::haloport)
@@ -11,7 +11,8 @@ if(NOT TARGET Haloport::haloport)
 endif()
 
 get_property(Haloport_LANGUAGES GLOBAL PROPERTY ENABLED_LANGUAGES)
-if("Fortran" IN_LIST Haloport_LANGUAGES AND "C" IN_LIST Haloport_LANGUAGES AND NOT TARGET Haloport::fortran)
+if("Fortran" IN_LIST Haloport_LANGUAGES AND NOT TARGET Haloport::fortran)
+    enable_language(C)
     add_library(haloport_fortran STATIC EXCLUDE_FROM_ALL
         "${Haloport_PREFIX}/share/haloport/fortran/haloport.f90"
         "${Haloport_PREFIX}/share/haloport/fortran/haloport_fortran.c")

@@ -1,6 +1,7 @@
 //! Communicators: the ranks that a program exchanges with.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::time::Duration;
 
 use haloport::comm::{Reducible, TransportError};
@@ -69,19 +70,26 @@ unsafe extern "C" fn hp_comm_threads(ranks: i32, comms: *mut Handle<Communicator
 
 /// See the header.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hp_comm_rank(comm: Handle<Communicator>, rank: *mut i32, ranks: *mut i32) -> Status {
+unsafe extern "C" fn hp_comm_rank(comm: Handle<Communicator>, rank: *mut i32) -> Status {
     call("hp_comm_rank", || {
-        // SAFETY: by the contract of the header, here and below. After a failure there are no ranks.
-        unsafe {
-            write(rank, -1);
-            write(ranks, 0);
-        }
+        // SAFETY: by the contract of the header, here and below. After a failure there is no rank.
+        unsafe { write(rank, -1) };
         let comm = communicator(comm)?;
         // SAFETY: as above. Ranks are fewer than 2^31.
-        unsafe {
-            write(rank, comm.rank() as i32);
-            write(ranks, comm.size() as i32);
-        }
+        unsafe { write(rank, comm.rank() as i32) };
+        Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_comm_size(comm: Handle<Communicator>, ranks: *mut i32) -> Status {
+    call("hp_comm_size", || {
+        // SAFETY: by the contract of the header, here and below. After a failure there are no ranks.
+        unsafe { write(ranks, 0) };
+        let comm = communicator(comm)?;
+        // SAFETY: as above. Ranks are fewer than 2^31.
+        unsafe { write(ranks, comm.size() as i32) };
         Ok(())
     })
 }
@@ -190,6 +198,13 @@ fn duration(seconds: f64) -> Result<Option<Duration>, Failure> {
             "seconds: expected a number above 0, or 0 for none, found {seconds}"
         ))),
     }
+}
+
+/// A rank that the caller names.
+pub(crate) fn rank(found: i32, ranks: usize, name: fmt::Arguments<'_>) -> Result<usize, Failure> {
+    usize::try_from(found).ok().filter(|&rank| rank < ranks).ok_or_else(|| {
+        Failure::argument(format!("{name}: expected one of the {ranks} ranks, counted from 0, found {found}"))
+    })
 }
 
 /// The communicator of a handle, which other threads may use meanwhile.

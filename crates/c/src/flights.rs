@@ -84,6 +84,11 @@ impl Flights {
         found.copied().ok_or_else(|| self.wrong(ticket))
     }
 
+    /// Whether no exchange is in flight.
+    pub(crate) fn are_none(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
     /// Removes the exchange of this ticket, which has ended.
     pub(crate) fn remove(&mut self, ticket: Ticket) {
         self.in_flight.retain(|flight| flight.ticket != ticket);

@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use haloport::log;
+
 use crate::status::{Failure, Status};
 
 /// A type of objects that handles stand for.
@@ -98,11 +100,21 @@ impl<T: Kind> Handle<T> {
 
     /// Takes the value out; later uses of the handle report it as freed. `None` for null.
     pub(crate) fn take(self) -> Result<Option<T>, Failure> {
+        self.take_if(|_| Ok(()))
+    }
+
+    /// As [`take`](Handle::take), if `check` allows it. Otherwise the handle is as before, and the error is also logged:
+    /// destructors of C++ cannot return it.
+    pub(crate) fn take_if(self, check: impl FnOnce(&T) -> Result<(), Failure>) -> Result<Option<T>, Failure> {
         if self.is_null() {
             return Ok(None);
         }
         let slot = self.found()?;
         let mut held = self.get()?;
+        if let Err(failure) = held.with(|value| check(value)) {
+            log::error(format_args!("an {} was not freed, and is as before: {}", T::NAME, failure.text));
+            return Err(failure);
+        }
         let value = held.0.take();
         let used = slot.used.load(Ordering::Relaxed).wrapping_add(1);
         slot.used.store(used, Ordering::Relaxed);

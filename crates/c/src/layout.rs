@@ -10,7 +10,7 @@ use crate::log;
 use crate::messages::CReceived;
 use crate::pattern::{self, CBox, CGrid, CIds, CList};
 use crate::plan::COptions;
-use crate::status::{self, Status};
+use crate::status;
 use crate::stream::{self, CStream};
 
 /// A struct of the header: its name, its size in bytes, and the name and the offset in bytes of each member.
@@ -83,19 +83,9 @@ pub fn numbers() -> Vec<(&'static str, i64)> {
         ("HP_SYCL", stream::SYCL),
         ("HP_LOG_ERROR", log::ERROR),
         ("HP_LOG_WARNING", log::WARNING),
-        ("HP_OK", Status::Ok as i32),
-        ("HP_ARGUMENT", Status::Argument as i32),
-        ("HP_REFUSED", Status::Refused as i32),
-        ("HP_TRANSPORT", Status::Transport as i32),
-        ("HP_TIME_LIMIT", Status::TimeLimit as i32),
-        ("HP_DEVICE", Status::Device as i32),
-        ("HP_NO_MEMORY", Status::NoMemory as i32),
-        ("HP_WRONG_THREAD", Status::WrongThread as i32),
-        ("HP_IN_FLIGHT", Status::InFlight as i32),
-        ("HP_POISONED", Status::Poisoned as i32),
-        ("HP_PANIC", Status::Panic as i32),
     ];
-    let numbers = numbers.map(|(name, number)| (name, i64::from(number)));
+    let statuses = status::NAMES.map(|(status, name)| (name.to_str().unwrap_or_default(), status as i32));
+    let numbers = numbers.into_iter().chain(statuses).map(|(name, number)| (name, i64::from(number)));
     let wide = [
         ("HP_ABI", i64::from(status::ABI)),
         ("HP_NO_TICKET", flights::NO_TICKET as i64),

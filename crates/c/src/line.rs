@@ -135,7 +135,7 @@ unsafe extern "C" fn hp_line_ready(line: Handle<Passing>, ready: *mut i32) -> St
     call("hp_line_ready", || {
         // SAFETY: by the contract of the header, here and below. After a failure, nothing is ready.
         unsafe { write(ready, 0) };
-        let found = line.get()?.with(|line| Ok(line.exchange.is_ready()))?;
+        let found = line.get()?.with(|line| line.is_ready())?;
         // SAFETY: as above.
         unsafe { write(ready, i32::from(found)) };
         Ok(())
@@ -180,7 +180,7 @@ unsafe extern "C" fn hp_line_exchange(
 /// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn hp_line_free(line: Handle<Passing>) -> Status {
-    call("hp_line_free", || line.take().map(drop))
+    call("hp_line_free", || line.take_if(Passing::check_free).map(drop))
 }
 
 impl CPayload {
@@ -219,6 +219,19 @@ impl Passing {
         // SAFETY: the caller's promise.
         let pass = unsafe { Payloads { left: left.copied("left")?, right: right.copied("right")? } };
         Ok(self.exchange.begin(pass)?)
+    }
+
+    fn is_ready(&self) -> Result<bool, Failure> {
+        self.exchange.line().comm().check_thread()?;
+        Ok(self.exchange.is_ready())
+    }
+
+    /// A round in flight is completed first, which takes a thread that may.
+    fn check_free(&self) -> Result<(), Failure> {
+        match self.exchange.is_in_round() {
+            true => Ok(self.exchange.line().comm().check_thread()?),
+            false => Ok(()),
+        }
     }
 
     /// Returns the payloads that have come from the left and from the right, which last until the next call.

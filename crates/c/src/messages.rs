@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use haloport::{Communicator, SparseExchange};
 
 use crate::arguments::{check_place, clear, copied, count, make, slice, write};
-use crate::comm::{agree, communicator};
+use crate::comm::{agree, communicator, rank};
 use crate::handle::{Handle, kind};
 use crate::status::{Failure, Status, call};
 
@@ -49,10 +49,10 @@ unsafe extern "C" fn hp_sparse_create(comm: Handle<Communicator>, made: *mut Han
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_sparse_between(
     comm: Handle<Communicator>,
-    receivers: i32,
-    to: *const i32,
-    senders: i32,
-    come_from: *const i32,
+    source_count: i32,
+    sources: *const i32,
+    destination_count: i32,
+    destinations: *const i32,
     made: *mut Handle<Messages>,
 ) -> Status {
     call("hp_sparse_between", || {
@@ -61,13 +61,14 @@ unsafe extern "C" fn hp_sparse_between(
         let comm = communicator(comm)?;
         let checked = || {
             check_place(made)?;
-            let (receivers, senders) = (count(receivers, "receivers")?, count(senders, "senders")?);
+            let from = (count(source_count, "source_count")?, sources, "sources");
+            let to = (count(destination_count, "destination_count")?, destinations, "destinations");
             // SAFETY: as above.
-            unsafe { Ok((ranks(receivers, to, "to")?, ranks(senders, come_from, "come_from")?)) }
+            unsafe { Ok((ranks(from, &comm)?, ranks(to, &comm)?)) }
         };
-        let (to, come_from) = agree(&comm, checked())?;
+        let (sources, destinations) = agree(&comm, checked())?;
         // SAFETY: as above.
-        unsafe { make(made, || Ok(Messages::new(SparseExchange::between(&comm, &come_from, &to)?))) }
+        unsafe { make(made, || Ok(Messages::new(SparseExchange::between(&comm, &sources, &destinations)?))) }
     })
 }
 
@@ -76,13 +77,13 @@ unsafe extern "C" fn hp_sparse_between(
 unsafe extern "C" fn hp_sparse_start(
     sparse: Handle<Messages>,
     messages: i64,
-    to: *const i32,
+    destinations: *const i32,
     bytes: *const i64,
     data: *const *const c_void,
 ) -> Status {
     call("hp_sparse_start", || {
         // SAFETY: by the contract of the header.
-        sparse.get()?.with(|sparse| unsafe { sparse.start(messages, to, bytes, data) })
+        sparse.get()?.with(|sparse| unsafe { sparse.start(messages, destinations, bytes, data) })
     })
 }
 
@@ -92,7 +93,7 @@ unsafe extern "C" fn hp_sparse_ready(sparse: Handle<Messages>, ready: *mut i32) 
     call("hp_sparse_ready", || {
         // SAFETY: by the contract of the header, here and below. After a failure, nothing is ready.
         unsafe { write(ready, 0) };
-        let found = sparse.get()?.with(|sparse| Ok(sparse.exchange.is_ready()))?;
+        let found = sparse.get()?.with(|sparse| sparse.is_ready())?;
         // SAFETY: as above.
         unsafe { write(ready, i32::from(found)) };
         Ok(())
@@ -117,7 +118,7 @@ unsafe extern "C" fn hp_sparse_finish(
 unsafe extern "C" fn hp_sparse_exchange(
     sparse: Handle<Messages>,
     messages: i64,
-    to: *const i32,
+    destinations: *const i32,
     bytes: *const i64,
     data: *const *const c_void,
     came_messages: *mut i64,
@@ -127,7 +128,7 @@ unsafe extern "C" fn hp_sparse_exchange(
         let exchange = || {
             sparse.get()?.with(|sparse| {
                 // SAFETY: by the contract of the header, here and below.
-                unsafe { sparse.start(messages, to, bytes, data)? };
+                unsafe { sparse.start(messages, destinations, bytes, data)? };
                 sparse.finish()
             })
         };
@@ -139,7 +140,7 @@ unsafe extern "C" fn hp_sparse_exchange(
 /// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn hp_sparse_free(sparse: Handle<Messages>) -> Status {
-    call("hp_sparse_free", || sparse.take().map(drop))
+    call("hp_sparse_free", || sparse.take_if(Messages::check_free).map(drop))
 }
 
 impl Messages {
@@ -152,40 +153,51 @@ impl Messages {
     unsafe fn start(
         &mut self,
         messages: i64,
-        to: *const i32,
+        destinations: *const i32,
         bytes: *const i64,
         data: *const *const c_void,
     ) -> Result<(), Failure> {
         let messages = count(messages, "messages")?;
         // SAFETY: the caller's promise, here and below.
-        let (to, bytes, data) = unsafe {
-            (slice(to, messages, "to")?, slice(bytes, messages, "bytes")?, slice(data, messages, "data")?)
+        let (destinations, bytes, data) = unsafe {
+            (
+                slice(destinations, messages, "destinations")?,
+                slice(bytes, messages, "bytes")?,
+                slice(data, messages, "data")?,
+            )
         };
         let ranks = self.exchange.comm().size();
         // Their number is a mere claim until they have been read.
         let mut made = Vec::new();
         for message in 0..messages {
-            let receiver = usize::try_from(to[message]).ok().filter(|&receiver| receiver < ranks);
-            let receiver = receiver.ok_or_else(|| {
-                Failure::argument(format!(
-                    "to[{message}]: expected one of the {ranks} ranks, counted from 0, found {}",
-                    to[message]
-                ))
-            })?;
+            let destination = rank(destinations[message], ranks, format_args!("destinations[{message}]"))?;
             let [named_bytes, named_data] = [format!("bytes[{message}]"), format!("data[{message}]")];
             // SAFETY: as above.
             let copy = unsafe { copied((bytes[message], &named_bytes), (data[message], &named_data))? };
-            made.push((receiver, copy));
+            made.push((destination, copy));
         }
         Ok(self.exchange.begin_with(made)?)
+    }
+
+    fn is_ready(&self) -> Result<bool, Failure> {
+        self.exchange.comm().check_thread()?;
+        Ok(self.exchange.is_ready())
+    }
+
+    /// A round in flight is completed first, which takes a thread that may.
+    fn check_free(&self) -> Result<(), Failure> {
+        match self.exchange.is_in_round() {
+            true => Ok(self.exchange.comm().check_thread()?),
+            false => Ok(()),
+        }
     }
 
     /// Returns the number of messages that have come, and the address of their list, which lasts until the next call.
     fn finish(&mut self) -> Result<(i64, *const CReceived), Failure> {
         let came = self.exchange.end()?;
         // Ranks are fewer than 2^31.
-        let listed = came.iter().map(|(sender, message)| CReceived {
-            rank: *sender as i32,
+        let listed = came.iter().map(|(source, message)| CReceived {
+            rank: *source as i32,
             unused: 0,
             bytes: message.len() as i64,
             data: first_byte(message),
@@ -225,17 +237,23 @@ unsafe fn received(
     Ok(())
 }
 
-/// The ranks of a list; the core checks whether there are such ranks.
+/// The ranks of a list, each of which is there once.
 ///
 /// # Safety
 /// Unless it is null, `first` is the address of that many numbers.
-unsafe fn ranks(number: usize, first: *const i32, name: &str) -> Result<Vec<usize>, Failure> {
+unsafe fn ranks(
+    (number, first, name): (usize, *const i32, &str),
+    comm: &Communicator,
+) -> Result<Vec<usize>, Failure> {
     // SAFETY: the caller's promise.
     let found = unsafe { slice(first, number, name)? };
-    let rank = |(place, &rank): (usize, &i32)| {
-        usize::try_from(rank).map_err(|_| {
-            Failure::argument(format!("{name}[{place}]: expected a rank, counted from 0, found {rank}"))
-        })
-    };
-    found.iter().enumerate().map(rank).collect()
+    let one = |(place, &found): (usize, &i32)| rank(found, comm.size(), format_args!("{name}[{place}]"));
+    let mut ranks: Vec<usize> = found.iter().enumerate().map(one).collect::<Result<_, _>>()?;
+    ranks.sort_unstable();
+    match ranks.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(ranks),
+        Some(pair) => {
+            Err(Failure::argument(format!("{name}: expected each rank once, found rank {} twice", pair[0])))
+        }
+    }
 }

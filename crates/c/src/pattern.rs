@@ -10,7 +10,7 @@ use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern,
 use crate::arguments::{
     Struct, check_beyond, check_place, check_row, clear, count, make, sized, slice, write,
 };
-use crate::comm::{agree, communicator};
+use crate::comm::{agree, communicator, rank};
 use crate::describe;
 use crate::handle::{Handle, kind};
 use crate::status::{Failure, Status, call};
@@ -124,7 +124,7 @@ unsafe extern "C" fn hp_pattern_ids(
         unsafe { clear(made) };
         let comm = communicator(comm)?;
         // SAFETY: as above.
-        let sets = agree(&comm, unsafe { index_sets(domains, ids, made) })?;
+        let sets = agree(&comm, unsafe { index_sets(&comm, domains, ids, made) })?;
         // SAFETY: as above.
         unsafe { make(made, || Ok(Domains::new(Pattern::unstructured(&comm, &sets, &HaloCells::All)?))) }
     })
@@ -149,7 +149,7 @@ unsafe extern "C" fn hp_pattern_lists(
             check_place(made)?;
             // SAFETY: as above.
             let (send, receive) =
-                unsafe { (lists(sends, send, "send")?, lists(receives, receive, "receive")?) };
+                unsafe { (lists(&comm, sends, send, "send")?, lists(&comm, receives, receive, "receive")?) };
             Ok((count(cells, "cells")?, send, receive))
         };
         let (cells, send, receive) = agree(&comm, checked())?;
@@ -417,6 +417,7 @@ fn split(comm: &Communicator, grid: &Grid, parts: &[i32]) -> Result<Vec<IndexBox
 /// # Safety
 /// The pointers are as the header says.
 unsafe fn index_sets(
+    comm: &Communicator,
     domains: i32,
     ids: *const CIds,
     made: *mut Handle<Domains>,
@@ -437,8 +438,10 @@ unsafe fn index_sets(
         }
         // SAFETY: the caller's promise.
         let owners = unsafe { slice(found.owners, cells, "ids.owners")? };
-        let of_halo = owners.iter().zip(owned).filter(|(_, owned)| **owned == 0);
-        let owners = of_halo.map(|(&rank, _)| count(rank, "ids.owners"));
+        let of_halo = owners.iter().zip(owned).enumerate().filter(|(_, (_, owned))| **owned == 0);
+        let owners = of_halo.map(|(cell, (&owner, _))| {
+            rank(owner, comm.size(), format_args!("ids[{domain}].owners[{cell}]"))
+        });
         Ok(set.with_owners(owners.collect::<Result<Vec<_>, Failure>>()?))
     };
     (0..domains).map(set).collect()
@@ -446,7 +449,12 @@ unsafe fn index_sets(
 
 /// # Safety
 /// The pointers are as the header says.
-unsafe fn lists(number: i32, first: *const CList, name: &str) -> Result<Vec<(usize, Vec<u32>)>, Failure> {
+unsafe fn lists(
+    comm: &Communicator,
+    number: i32,
+    first: *const CList,
+    name: &str,
+) -> Result<Vec<(usize, Vec<u32>)>, Failure> {
     let number = count(number, &format!("the number of lists to {name}"))?;
     let list = |index: usize| {
         check_row(first, number, name)?;
@@ -461,7 +469,7 @@ unsafe fn lists(number: i32, first: *const CList, name: &str) -> Result<Vec<(usi
                 "{name}[{index}].at: expected local indices from 0, found a negative one"
             ))
         })?;
-        Ok((count(found.rank, &format!("{name}[{index}].rank"))?, at))
+        Ok((rank(found.rank, comm.size(), format_args!("{name}[{index}].rank"))?, at))
     };
     (0..number).map(list).collect()
 }

@@ -126,7 +126,7 @@ unsafe extern "C" fn hp_plan_describe(
 /// See the header.
 #[unsafe(no_mangle)]
 extern "C" fn hp_plan_free(plan: Handle<Prepared>) -> Status {
-    call("hp_plan_free", || plan.take().map(drop))
+    call("hp_plan_free", || plan.take_if(Prepared::check_free).map(drop))
 }
 
 /// See the header.
@@ -509,7 +509,16 @@ impl Prepared {
 
     fn is_ready(&self, ticket: Ticket) -> Result<bool, Failure> {
         let Flight { own, .. } = self.flights.find(ticket)?;
+        self.exchange.pattern().comm().check_thread()?;
         Ok(self.exchange.is_ready(own))
+    }
+
+    /// Exchanges in flight are ended first, which takes a thread that may.
+    fn check_free(&self) -> Result<(), Failure> {
+        match self.flights.are_none() {
+            true => Ok(()),
+            false => Ok(self.exchange.pattern().comm().check_thread()?),
+        }
     }
 
     fn describe(&self) -> String {

@@ -32,6 +32,21 @@ pub(crate) enum Status {
     Panic = 10,
 }
 
+/// All of them, with their names.
+pub(crate) const NAMES: [(Status, &CStr); 11] = [
+    (Status::Ok, c"HP_OK"),
+    (Status::Argument, c"HP_ARGUMENT"),
+    (Status::Refused, c"HP_REFUSED"),
+    (Status::Transport, c"HP_TRANSPORT"),
+    (Status::TimeLimit, c"HP_TIME_LIMIT"),
+    (Status::Device, c"HP_DEVICE"),
+    (Status::NoMemory, c"HP_NO_MEMORY"),
+    (Status::WrongThread, c"HP_WRONG_THREAD"),
+    (Status::InFlight, c"HP_IN_FLIGHT"),
+    (Status::Poisoned, c"HP_POISONED"),
+    (Status::Panic, c"HP_PANIC"),
+];
+
 /// Why a call failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -54,6 +69,13 @@ thread_local! {
 #[unsafe(no_mangle)]
 extern "C" fn hp_abi() -> u32 {
     ABI
+}
+
+/// See the header. A program may pass any number.
+#[unsafe(no_mangle)]
+extern "C" fn hp_status_name(status: i32) -> *const c_char {
+    let found = NAMES.iter().find(|(known, _)| *known as i32 == status);
+    found.map_or(c"unknown status", |(_, name)| name).as_ptr()
 }
 
 /// See the header.
@@ -127,7 +149,12 @@ failures! {
         BindError::Device { error, .. } => device(error),
         _ => Status::Refused,
     };
-    ExchangeError: |error| exchange(&error);
+}
+
+impl From<ExchangeError> for Failure {
+    fn from(error: ExchangeError) -> Failure {
+        Failure { status: exchange(&error), text: error.to_string().replace("BindOptions::", "options.") }
+    }
 }
 
 impl From<SparseError> for Failure {
@@ -150,6 +177,7 @@ fn transport(error: &TransportError) -> Status {
     match error {
         TransportError::TimeLimit { .. } => Status::TimeLimit,
         TransportError::WrongThread { .. } => Status::WrongThread,
+        TransportError::NoSuchRank { .. } => Status::Argument,
         TransportError::OutOfStep { .. } => Status::Refused,
         TransportError::Busy => Status::InFlight,
         _ => Status::Transport,
@@ -185,7 +213,7 @@ fn exchange(error: &ExchangeError) -> Status {
 fn sparse(error: &SparseError) -> Status {
     match error {
         SparseError::Refused(_) => Status::Refused,
-        SparseError::NotAReceiver { .. } => Status::Argument,
+        SparseError::NotADestination { .. } => Status::Argument,
         SparseError::TimeLimit { .. } => Status::TimeLimit,
         SparseError::Poisoned(_) => Status::Poisoned,
         SparseError::Transport(error) => transport(error),

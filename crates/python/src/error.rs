@@ -206,7 +206,7 @@ impl IntoException for SparseError {
                 InFlightError::new_err("a round was started and not finished: finish it first")
             }
             SparseError::NotInRound => InFlightError::new_err(text),
-            SparseError::NotAReceiver { .. } => PyValueError::new_err(text),
+            SparseError::NotADestination { .. } => PyValueError::new_err(text),
             SparseError::Refused(_) => RefusedError::new_err(text),
             _ => ExchangeError::new_err(text),
         }

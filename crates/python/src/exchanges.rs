@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::arrays::described::Keep;
 use crate::claims::{Addresses, Claim, Claims, Footprint, Refused};
 use crate::device::Device;
-use crate::error::{InFlightError, IntoException, is_wrong_thread, leaves_as_it_was};
+use crate::error::{InFlightError, IntoException, OrRaise, is_wrong_thread, leaves_as_it_was};
 use crate::order::Order;
 use crate::prepared::overlap_error;
 use crate::process::{self, Held};
@@ -240,7 +240,9 @@ impl Exchanges {
             let Some(flight) = state.flights.iter().find(|flight| flight.number == number) else {
                 return Ok(true);
             };
-            Ok(state.exchange.get()?.is_ready(flight.ticket))
+            let exchange = state.exchange.get()?;
+            exchange.pattern().comm().check_thread().or_raise()?;
+            Ok(exchange.is_ready(flight.ticket))
         })
     }
 

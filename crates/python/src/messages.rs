@@ -23,9 +23,9 @@ use crate::steps::{Awaited, Steps};
 ///
 /// Parameters
 /// ----------
-/// destinations, sources : iterable of int, optional
-///     The ranks that this rank sends to and receives from, if they are fixed; then no rank waits for distant ones. If one
-///     rank fixes them, all do. `to` and `come_from` are earlier names of these arguments.
+/// sources, destinations : iterable of int, optional
+///     The ranks from which messages come to this rank and to which it sends, if they are fixed; then no rank waits for distant
+///     ones. If one rank fixes them, all do.
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
 ///     The ranks; see `Communicator`.
 ///
@@ -92,28 +92,22 @@ enum Exchange {
 #[pymethods]
 impl SparseExchange {
     #[new]
-    #[pyo3(signature = (*, destinations=None, sources=None, comm=None, to=None, come_from=None))]
+    #[pyo3(signature = (*, sources=None, destinations=None, comm=None))]
     fn py_new(
         py: Python<'_>,
-        destinations: Option<&Bound<'_, PyAny>>,
         sources: Option<&Bound<'_, PyAny>>,
+        destinations: Option<&Bound<'_, PyAny>>,
         comm: Option<&Bound<'_, PyAny>>,
-        to: Option<&Bound<'_, PyAny>>,
-        come_from: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<SparseExchange> {
         let comm = Communicator::of(comm, py)?;
-        let named = one_name(("destinations", destinations), ("to", to))
-            .and_then(|to| Ok((to, one_name(("sources", sources), ("come_from", come_from))?)));
-        let checked = named.and_then(|named| match named {
+        let checked = match (sources, destinations) {
             (None, None) => Ok(None),
-            (Some((to, destinations)), Some((from, sources))) => {
-                let destinations = ranks(destinations, to)?;
-                Ok(Some((ranks(sources, from)?, destinations)))
-            }
+            (Some(sources), Some(destinations)) => ranks(sources, "sources")
+                .and_then(|sources| Ok(Some((sources, ranks(destinations, "destinations")?)))),
             _ => Err(PyValueError::new_err(
-                "expected both `destinations` and `sources`, found one; fix both or none",
+                "expected both `sources` and `destinations`, found one; fix both or none",
             )),
-        });
+        };
         let neighbours = comm.agree(py, checked)?;
         let core = comm.get()?;
         let made = py.detach(|| match &neighbours {
@@ -303,7 +297,8 @@ impl PendingMessages {
         came
     }
 
-    /// Makes progress, and returns whether `finish` would return without waiting. Does not block.
+    /// Makes progress, and returns whether `finish` would return without waiting. Does not block. Raises `ExchangeError` on a
+    /// thread that may not call MPI.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         process::check()?;
         if *self.ended.lock().unwrap_or_else(|it| it.into_inner()) {
@@ -311,12 +306,16 @@ impl PendingMessages {
         }
         // Another thread may be at it.
         py.detach(|| match &self.exchange {
-            Exchange::Sparse(exchange) => {
-                exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| Ok(rounds.get()?.is_ready()))
-            }
-            Exchange::Line(exchange) => {
-                exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| Ok(rounds.get()?.is_ready()))
-            }
+            Exchange::Sparse(exchange) => exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| {
+                let rounds = rounds.get()?;
+                rounds.comm().check_thread().or_raise()?;
+                Ok(rounds.is_ready())
+            }),
+            Exchange::Line(exchange) => exchange.get().rounds.try_lock().map_or(Ok(false), |rounds| {
+                let rounds = rounds.get()?;
+                rounds.line().comm().check_thread().or_raise()?;
+                Ok(rounds.is_ready())
+            }),
         })
     }
 
@@ -379,21 +378,6 @@ fn with_rounds<E: Send, T: Send>(
         None => {
             Err(InFlightError::new_err("the exchange is in use by another thread; make one for each thread"))
         }
-    }
-}
-
-/// The argument that was given under one of its names, and that name.
-fn one_name<'a, 'py>(
-    (name, value): (&'static str, Option<&'a Bound<'py, PyAny>>),
-    (earlier, other): (&'static str, Option<&'a Bound<'py, PyAny>>),
-) -> PyResult<Option<(&'static str, &'a Bound<'py, PyAny>)>> {
-    match (value, other) {
-        (Some(_), Some(_)) => Err(PyValueError::new_err(format!(
-            "expected `{name}` or its earlier name `{earlier}`, found both; leave `{earlier}` out"
-        ))),
-        (Some(value), None) => Ok(Some((name, value))),
-        (None, Some(value)) => Ok(Some((earlier, value))),
-        (None, None) => Ok(None),
     }
 }
 

@@ -40,7 +40,8 @@ impl Pending {
         self.exchanges.finish(py, self.number, stream)
     }
 
-    /// Makes progress, and returns whether `finish` would return without waiting for a neighbour. Does not block.
+    /// Makes progress, and returns whether `finish` would return without waiting for a neighbour. Does not block. Raises
+    /// `ExchangeError` on a thread that may not call MPI.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         self.exchanges.is_ready(py, self.number)
     }

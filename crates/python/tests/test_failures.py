@@ -793,7 +793,7 @@ def test_wrong_thread(programs: Programs) -> None:
                 try: print("none:", call())
                 except hp.ExchangeError as error: print(error)
             for call in (lambda: plan(array), lambda: plan.start(array), pending.finish, send.finish, row.finish,
-                         lambda: idle([]), idle_line.start):
+                         lambda: idle([]), idle_line.start, pending.is_ready, send.is_ready, row.is_ready):
                 try: print("none:", call())
                 except hp.ExchangeError as error: print(error)
         travelling = grid.empty(); pending = grid.plan(travelling).start(travelling)
@@ -804,7 +804,7 @@ def test_wrong_thread(programs: Programs) -> None:
         print(send.finish(), row.finish(), idle([(0, b"two")]), idle_line())
     """
     *lines, last = finished(programs.start(text)).splitlines()
-    assert len(lines) == 11 and last == "[(0, b'one')] (None, None) [(0, b'two')] (None, None)"
+    assert len(lines) == 14 and last == "[(0, b'one')] (None, None) [(0, b'two')] (None, None)"
     assert all("MPI_THREAD_FUNNELED" in line and "another thread" in line for line in lines), lines
 
 

@@ -1,6 +1,6 @@
 ! Arrays of Fortran in exchanges of one rank with itself: kinds, ranks, sections, pointers, members, blocks, and wrong arguments.
 program arrays
-  use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64, error_unit
+  use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64, compiler_version, error_unit
   use haloport
   implicit none
 
@@ -27,6 +27,8 @@ program arrays
   call wrong()
   call lengths()
   call lists()
+  call unallocated()
+  call counting()
   call sphere()
   call memory_of_the_library()
   call staggered()
@@ -202,11 +204,87 @@ contains
     call hp_pattern_create(made, comms(1), 6, [0], [2], [2, 4], [0, 0], [2], [5, 6], stat=stat, errmsg=text)
     call refused(stat, text, 'receive_counts: expected this number of values: 2, found 1')
     call hp_pattern_create(made, comms(1), 6, [0], [1], [7], [0], [1], [5], stat=stat, errmsg=text)
-    call refused(stat, text, 'include 6')
+    call refused(stat, text, 'include 7, but the domain has 6 cells')
+    call hp_pattern_create(made, comms(1), 6, [0], [1], [5], [0], [1], [5], stat=stat, errmsg=text)
+    call refused(stat, text, 'the cell 5 is sent to rank 0 and also received')
     call hp_pattern_create(made, comms(1), 6, [1], [1], [1], [1], [1], [5], stat=stat, errmsg=text)
-    call refused(stat, text, 'rank')
+    call refused(stat, text, 'send_to 1, rank: expected one of the 1 ranks')
     call hp_pattern_create(made, comms(1), -1, [0], [1], [1], [0], [1], [5], stat=stat, errmsg=text)
     call refused(stat, text, 'cells')
+  end subroutine
+
+  ! Arrays without memory, which a program has forgotten to allocate.
+  subroutine unallocated()
+    type(hp_plan) :: plan, fixed
+    real(real64), allocatable :: u(:, :), w(:, :)
+    real(real64), pointer :: p(:, :)
+    real(real64) :: v(0:nx + 1, -1:ny + 2)
+    integer :: stat
+    character(300) :: text
+    ! The shape of an array stays in its descriptor.
+    allocate (u(0:nx + 1, -1:ny + 2), w(0:nx + 1, -1:ny + 2), p(0:nx + 1, -1:ny + 2))
+    v = 0; u = 0; w = 0; p = 0
+    call hp_plan_create(plan, grid, u, w)
+    call plan%update(u, w)
+    deallocate (u, w)
+    call plan%update(v, v)
+    call plan%update(u, v, stat=stat, errmsg=text)
+    call without_memory(stat, text, 'array 1: expected an array, found one that is not allocated')
+    call plan%start(u, v, stat=stat, errmsg=text)
+    call without_memory(stat, text, 'array 1: expected an array, found one that is not allocated')
+    ! gfortran and flang pass one that may be absent as absent.
+    call plan%update(v, w, stat=stat, errmsg=text); call refused(stat, text, 'not allocated')
+    call plan%update(v, w, v, stat=stat, errmsg=text); call refused(stat, text, 'array 2: expected an array, found')
+    call plan%free()
+    call hp_plan_create(fixed, grid, u, fixed=.true., stat=stat, errmsg=text)
+    call without_memory(stat, text, 'array 1: expected an array, found one that is not allocated')
+    call hp_plan_create(plan, grid, u, stat=stat, errmsg=text)
+    call without_memory(stat, text, 'array 1: expected an array, found one that is not allocated')
+    call hp_plan_create(plan, grid, v, w, v, stat=stat, errmsg=text)
+    call refused(stat, text, 'array 2: expected an array, found')
+    deallocate (p)
+    call hp_plan_create(plan, grid, p, stat=stat, errmsg=text); call without_memory(stat, text, 'pointer to none')
+  end subroutine
+
+  ! flang passes such arrays as ones without elements, whose shape is another.
+  subroutine without_memory(stat, text, word)
+    integer, intent(in) :: stat
+    character(*), intent(in) :: text, word
+    call refused(stat, text, trim(merge(word, repeat(' ', len(word)), index(compiler_version(), 'GCC') > 0)))
+  end subroutine
+
+  ! Texts count arrays and axes from 1, and axes from the fastest one.
+  subroutine counting()
+    type(hp_plan) :: plan
+    type(hp_pattern) :: made
+    real(real64) :: u(0:nx + 1, -1:ny + 2), longer(0:nx + 1, -1:ny + 3)
+    real(real64), allocatable :: few(:, :)
+    integer :: stat, number
+    character(300) :: text
+    u = 0; longer = 0
+    call hp_plan_create(plan, grid, u, longer, stat=stat, errmsg=text)
+    call refused(stat, text, 'array 2: axis 2: expected extent 8 (the cells with their halo), found 9')
+    call hp_plan_create(plan, grid, longer, u, stat=stat, errmsg=text)
+    call refused(stat, text, 'array 1: axis 2: expected extent 8 (the cells with their halo), found 9')
+    call hp_plan_create(plan, grid, u, axes='x x', stat=stat, errmsg=text)
+    call refused(stat, text, 'array 1: axes: expected axis 2 of the grid once, found it 0 times')
+    call hp_plan_create(plan, grid, u, in_flight=-1, stat=stat, errmsg=text)
+    call refused(stat, text, 'hp_plan_create: in_flight: expected')
+    call hp_plan_create(plan, grid, u)
+    call plan%finish(u, stat=stat, errmsg=text)
+    call refused(stat, text, 'finish: expected an exchange that was started, found none; call start first')
+    call plan%free()
+    call hp_pattern_create(made, comms(1), [3, 0, 4], halo=[1], stat=stat, errmsg=text)
+    call refused(stat, text, 'axis 2 of the grid has 0 cells')
+    call hp_pattern_create(made, comms(1), [3, 0], halo=[1], stat=stat, errmsg=text)
+    call refused(stat, text, 'axis 2 of the grid has 0 cells')
+    call hp_pattern_create(made, comms(1), [7, 4], halo=[1], fold='cell', stat=stat, errmsg=text)
+    call refused(stat, text, 'joins 7 cells along axis 1, expected an even number')
+    call hp_pattern_create(mesh, comms(1), [(number, number=101, 110)], [(.true., number=1, 10)])
+    allocate (few(4, 2), source=0.0_real64)
+    call hp_plan_create(plan, mesh, few, axes='nproma blocks', stat=stat, errmsg=text)
+    call refused(stat, text, 'array 1: axis 2: expected 3 blocks or more, found 2')
+    call mesh%free()
   end subroutine
 
   ! Six tiles, whose edges meet: every halo cell but those of corners holds an owned cell of another tile.

@@ -47,7 +47,7 @@ static void communicators(hp_comm *comm) {
     for (int32_t ranks = -3; ranks <= 0; ranks++) REFUSED(HP_ARGUMENT, "ranks", hp_comm_threads(ranks, &made));
     REFUSED(HP_ARGUMENT, "rank", hp_comm_threads(70000, &made));
     REFUSED(HP_ARGUMENT, "null", hp_comm_threads(2, NULL));
-    REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank, NULL));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank));
     REFUSED(HP_ARGUMENT, "null", hp_comm_barrier(NULL));
     REFUSED(HP_ARGUMENT, "null", hp_comm_set_time_limit(NULL, 1));
     double limits[] = {-1, -1e300, 1e300, 0.0 / 0.0, 1.0 / 0.0};
@@ -65,7 +65,8 @@ static void communicators(hp_comm *comm) {
     CHECK(hp_comm_free(freed));
     REFUSED(HP_ARGUMENT, "freed", hp_comm_free(freed));
     REFUSED(HP_ARGUMENT, "freed", hp_comm_barrier(freed));
-    REFUSED(HP_ARGUMENT, "freed", hp_comm_rank(freed, &rank, NULL));
+    REFUSED(HP_ARGUMENT, "freed", hp_comm_rank(freed, &rank));
+    REFUSED(HP_ARGUMENT, "freed", hp_comm_size(freed, &rank));
     /* Its place is used again. */
     CHECK(hp_comm_threads(1, &made));
     REFUSED(HP_ARGUMENT, "freed", hp_comm_barrier(freed));
@@ -175,9 +176,9 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     owned[2] = 0;
     REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* no rank owns it */
     other = ids, other.owners = owners;
-    REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &other, &made));
+    REFUSED(HP_ARGUMENT, "ids[0].owners[2]: expected one of the 1 ranks", hp_pattern_ids(comm, 1, &other, &made));
     owners[2] = -7;
-    REFUSED(HP_ARGUMENT, "owners", hp_pattern_ids(comm, 1, &other, &made));
+    REFUSED(HP_ARGUMENT, "ids[0].owners[2]: expected one of the 1 ranks", hp_pattern_ids(comm, 1, &other, &made));
     owned[2] = 1, numbers[2] = 1;
     REFUSED(HP_REFUSED, "", hp_pattern_ids(comm, 1, &ids, &made)); /* owned twice */
     numbers[2] = -5;
@@ -199,9 +200,9 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &list, 1, &list, &made));
     hp_list bad = list;
     bad.rank = -1;
-    REFUSED(HP_ARGUMENT, "rank", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "send[0].rank: expected one of the 1 ranks", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
     bad.rank = 1;
-    REFUSED(HP_REFUSED, "", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
+    REFUSED(HP_ARGUMENT, "send[0].rank: expected one of the 1 ranks", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
     bad = list, bad.cells = -1;
     REFUSED(HP_ARGUMENT, "cells", hp_pattern_lists(comm, 2, 1, &bad, 1, &back, &made));
     bad = list, bad.size = 0;
@@ -397,6 +398,28 @@ static void values_beyond_the_axes(hp_comm *comm, hp_pattern *pattern, hp_patter
         }                                                             \
     } while (0)
 
+/* Statuses have the names of the header, other numbers none. */
+static void statuses(void) {
+#define NAMED(status) {status, #status}
+    static const struct { hp_status status; const char *name; } known[] = {
+        NAMED(HP_OK), NAMED(HP_ARGUMENT), NAMED(HP_REFUSED), NAMED(HP_TRANSPORT), NAMED(HP_TIME_LIMIT), NAMED(HP_DEVICE),
+        NAMED(HP_NO_MEMORY), NAMED(HP_WRONG_THREAD), NAMED(HP_IN_FLIGHT), NAMED(HP_POISONED), NAMED(HP_PANIC),
+    };
+    for (size_t place = 0; place < sizeof known / sizeof known[0]; place++)
+        REQUIRE(strcmp(hp_status_name(known[place].status), known[place].name) == 0);
+    REQUIRE(strcmp(hp_status_name((hp_status)(HP_PANIC + 1)), "unknown status") == 0);
+}
+
+/* Of a communicator alone: its rank and its number of ranks. */
+static void ranks_of(hp_comm *comm) {
+    int32_t rank = 7, ranks = 7;
+    CHECK(hp_comm_rank(comm, &rank));
+    CHECK(hp_comm_size(comm, &ranks));
+    REQUIRE(rank == 0 && ranks == 1);
+    CHECK(hp_comm_rank(comm, NULL));
+    CHECK(hp_comm_size(comm, NULL));
+}
+
 /* After a failure, results are empty. */
 static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
     int32_t rank = 7, ranks = 7, domains = 7, ready = 7;
@@ -408,7 +431,8 @@ static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
     hp_ticket ticket = 7;
     void *data = NULL;
     memset(boxes, 1, sizeof boxes);
-    REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank, &ranks));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_rank(NULL, &rank));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_size(NULL, &ranks));
     REQUIRE(rank == -1 && ranks == 0);
     REFUSED(HP_ARGUMENT, "null", hp_pattern_domain(NULL, &domains, 0, &boxes[0], &boxes[1], &boxes[2]));
     REQUIRE(domains == 0);
@@ -452,8 +476,8 @@ static void exchanges(hp_pattern *pattern) {
     }
     CHECK(hp_exchange(plan, data, STREAM)); /* it is as it was */
     CHECK(hp_start(plan, data, STREAM, NULL));
-    REFUSED(HP_IN_FLIGHT, "", hp_start(plan, data, STREAM, NULL));
-    REFUSED(HP_IN_FLIGHT, "", hp_exchange(plan, data, STREAM));
+    REFUSED(HP_IN_FLIGHT, "larger `options.in_flight`", hp_start(plan, data, STREAM, NULL));
+    REFUSED(HP_IN_FLIGHT, "larger `options.in_flight`", hp_exchange(plan, data, STREAM));
     CHECK(hp_finish(plan, HP_NO_TICKET, STREAM));
     REFUSED(HP_IN_FLIGHT, "none", hp_finish(plan, HP_NO_TICKET, STREAM));
     REFUSED(HP_ARGUMENT, "null", hp_start(NULL, data, STREAM, NULL));
@@ -584,6 +608,8 @@ int main(int arguments, char **argument) {
     if (arguments > 1 && !strcmp(argument[1], "claims")) {
         claims(comm, pattern);
     } else {
+        statuses();
+        ranks_of(comm);
         communicators(comm);
         reductions(comm);
         patterns(comm, pattern);

@@ -224,7 +224,7 @@ static hp_sparse *between(const participant *me, uint64_t *random) {
         if (me->of.sends[me->rank][other]) to[receivers++] = other;
         if (me->of.sends[other][me->rank]) come_from[senders++] = other;
     }
-    CHECK(hp_sparse_between(me->comm, receivers, receivers ? to : NULL, senders, senders ? come_from : NULL, &made));
+    CHECK(hp_sparse_between(me->comm, senders, senders ? come_from : NULL, receivers, receivers ? to : NULL, &made));
     return made;
 }
 
@@ -349,19 +349,18 @@ static void refuse_to_make(const participant *me) {
     hp_sparse *sparse = NULL;
     hp_line *line = NULL;
     REFUSED_BY_ALL("sparse: expected a place", hp_sparse_create(me->comm, wrong ? NULL : &sparse));
-    REFUSED_BY_ALL("receivers: expected", hp_sparse_between(me->comm, wrong ? -1 : 1, &self, 1, &self, &sparse));
-    REFUSED_BY_ALL("senders: expected", hp_sparse_between(me->comm, 1, &self, wrong ? -1 : 1, &self, &sparse));
-    REFUSED_BY_ALL("to: expected an array", hp_sparse_between(me->comm, 1, wrong ? NULL : &self, 1, &self, &sparse));
-    REFUSED_BY_ALL("come_from[0]: expected a rank", hp_sparse_between(me->comm, 1, &self, 1, wrong ? &negative : &self, &sparse));
+    REFUSED_BY_ALL("source_count: expected", hp_sparse_between(me->comm, wrong ? -1 : 1, &self, 1, &self, &sparse));
+    REFUSED_BY_ALL("destination_count: expected", hp_sparse_between(me->comm, 1, &self, wrong ? -1 : 1, &self, &sparse));
+    REFUSED_BY_ALL("sources: expected an array", hp_sparse_between(me->comm, 1, wrong ? NULL : &self, 1, &self, &sparse));
+    REFUSED_BY_ALL("destinations[0]: expected one of the", hp_sparse_between(me->comm, 1, &self, 1, wrong ? &negative : &self, &sparse));
     REFUSED_BY_ALL("items: expected", hp_line_even(me->comm, wrong ? -1 : 5, &line));
     REFUSED_BY_ALL("lower: expected", hp_line_create(me->comm, wrong ? -1 : 0, wrong ? 1 : 0, &line));
     REFUSED_BY_ALL("line: expected a place", hp_line_create(me->comm, 0, 0, wrong ? NULL : &line));
+    REFUSED_BY_ALL("sources[0]: expected one of the", hp_sparse_between(me->comm, 1, wrong ? &ranks : &self, 1, &self, &sparse));
+    REFUSED_BY_ALL("sources: expected each rank once, found rank 0 twice",
+                   hp_sparse_between(me->comm, wrong ? 2 : 1, twice, 1, &self, &sparse));
     /* All ranks have the same text. */
-    REFUSED(HP_REFUSED, "rank 0: its receivers have rank",
-            hp_sparse_between(me->comm, 1, wrong ? &ranks : &self, 1, &self, &sparse));
-    REFUSED(HP_REFUSED, "rank 0: its receivers have rank 0 twice",
-            hp_sparse_between(me->comm, wrong ? 2 : 1, twice, 1, &self, &sparse));
-    REFUSED(HP_REFUSED, "which does not send to it", hp_sparse_between(me->comm, 0, NULL, wrong, &last, &sparse));
+    REFUSED(HP_REFUSED, "which does not send to it", hp_sparse_between(me->comm, wrong, &last, 0, NULL, &sparse));
     REFUSED(HP_REFUSED, "rank 0: its interval 3..2 ends before", hp_line_create(me->comm, wrong ? 3 : 2, 2, &line));
     REFUSED(HP_REFUSED, "rank 0: its interval 1..3 should begin at 0", hp_line_create(me->comm, wrong ? 1 : 3, 3, &line));
     if (ranks > 1) {
@@ -391,19 +390,19 @@ static void refuse_to_start(const participant *me) {
     count = 7;
     REFUSED(HP_ARGUMENT, "messages: expected", hp_sparse_exchange(sparse, -1, to, bytes, data, &count, &came));
     REQUIRE(count == 0);
-    REFUSED(HP_ARGUMENT, "to: expected an array", hp_sparse_start(sparse, 1, NULL, bytes, data));
+    REFUSED(HP_ARGUMENT, "destinations: expected an array", hp_sparse_start(sparse, 1, NULL, bytes, data));
     REFUSED(HP_ARGUMENT, "bytes: expected an array", hp_sparse_start(sparse, 1, to, NULL, data));
     REFUSED(HP_ARGUMENT, "data: expected an array", hp_sparse_start(sparse, 1, to, bytes, NULL));
-    REFUSED(HP_ARGUMENT, "to[1]: expected one of the", hp_sparse_start(sparse, 2, to, bytes, data));
+    REFUSED(HP_ARGUMENT, "destinations[1]: expected one of the", hp_sparse_start(sparse, 2, to, bytes, data));
     to[1] = -1;
-    REFUSED(HP_ARGUMENT, "to[1]: expected one of the", hp_sparse_start(sparse, 2, to, bytes, data));
+    REFUSED(HP_ARGUMENT, "destinations[1]: expected one of the", hp_sparse_start(sparse, 2, to, bytes, data));
     to[1] = me->rank;
     REFUSED(HP_ARGUMENT, "bytes[1]: expected", hp_sparse_start(sparse, 2, to, bytes, data));
     bytes[1] = 1;
     REFUSED(HP_ARGUMENT, "data[1]: expected", hp_sparse_start(sparse, 2, to, bytes, data));
     if (me->of.ranks > 1) {
         to[0] = (me->rank + 1) % me->of.ranks;
-        REFUSED(HP_ARGUMENT, "is not among the receivers", hp_sparse_start(sparse, 1, to, bytes, data));
+        REFUSED(HP_ARGUMENT, "is not among the destinations", hp_sparse_start(sparse, 1, to, bytes, data));
         to[0] = me->rank;
     }
     CHECK(hp_sparse_start(sparse, 1, to, bytes, data));
@@ -412,7 +411,7 @@ static void refuse_to_start(const participant *me) {
     CHECK(hp_sparse_finish(sparse, &count, &came));
     REQUIRE(count == 1 && came[0].rank == me->rank && came[0].bytes == 3 && memcmp(came[0].data, "abc", 3) == 0);
     /* Results are there although later calls fail, and nobody needs to take them. */
-    REFUSED(HP_ARGUMENT, "to: expected an array", hp_sparse_start(sparse, 1, NULL, bytes, data));
+    REFUSED(HP_ARGUMENT, "destinations: expected an array", hp_sparse_start(sparse, 1, NULL, bytes, data));
     REQUIRE(memcmp(came[0].data, "abc", 3) == 0);
     CHECK(hp_sparse_exchange(sparse, 1, to, bytes, data, NULL, NULL));
     CHECK(hp_sparse_exchange(sparse, 0, NULL, NULL, NULL, &count, &came));

@@ -3,7 +3,7 @@
 !
 ! messages_threads.f90 and cases_mpi.f90 are the programs.
 module messages_of_rank
-  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real64
+  use, intrinsic :: iso_fortran_env, only: compiler_version, error_unit, int32, int64, real64
   use haloport
   implicit none
   private
@@ -210,7 +210,7 @@ contains
     integer :: next, before, i, round
     next = mod(me%rank + 1, me%ranks)
     before = mod(me%rank + me%ranks - 1, me%ranks)
-    call hp_sparse_create(ring, comm, to=[next], come_from=[before])
+    call hp_sparse_create(ring, comm, sources=[before], destinations=[next])
     do round = 1, 3
       sent = [(me%rank + i/8.0_real64, i=1, 4)]
       call ring%start([next], [4], sent)
@@ -310,20 +310,21 @@ contains
     type(hp_sparse) :: messages, none
     integer, allocatable :: from(:), nobody(:)
     integer(int64), allocatable :: bytes(:)
+    integer, allocatable :: missing(:)
     integer :: values(6), three(3), stat
     character(300) :: text
     logical :: ready
     ! A fault of rank 0 is a failure on all ranks.
     allocate (nobody(0))
     if (me%rank == 0) then
-      call hp_sparse_create(none, comm, to=[0], stat=stat, errmsg=text)
+      call hp_sparse_create(none, comm, destinations=[0], stat=stat, errmsg=text)
       call refused(me, stat, text, 'expected both, or neither', 1)
     else
-      call hp_sparse_create(none, comm, to=nobody, come_from=nobody, stat=stat, errmsg=text)
+      call hp_sparse_create(none, comm, sources=nobody, destinations=nobody, stat=stat, errmsg=text)
       call refused(me, stat, text, 'rank 0: ', 2)
     end if
-    call hp_sparse_create(none, comm, to=[me%rank, me%rank], come_from=[me%rank], stat=stat, errmsg=text)
-    call refused(me, stat, text, 'twice', 2)
+    call hp_sparse_create(none, comm, sources=[me%rank], destinations=[me%rank, me%rank], stat=stat, errmsg=text)
+    call refused(me, stat, text, 'twice', 1)
     call none%start([0], [1], 5, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected an hp_sparse, found one that was not made', 1)
     ready = none%ready(stat=stat, errmsg=text)
@@ -347,7 +348,7 @@ contains
     call messages%start([0, 0], [7, -1], values, stat=stat, errmsg=text)
     call refused(me, stat, text, 'counts: expected numbers of 0 or more', 1)
     call messages%exchange([0, me%ranks], [3, 3], values, from, bytes, stat=stat, errmsg=text)
-    call refused(me, stat, text, 'to[1]: expected one of', 1)
+    call refused(me, stat, text, 'destinations 2: expected one of', 1)
     call check(me, size(from) == 0 .and. size(bytes) == 0, 'messages of a round that was refused')
     ! No round was started.
     call messages%start([me%rank, me%rank], [2, 4], values)
@@ -363,6 +364,14 @@ contains
     call refused(me, stat, text, 'expected one of the 2 that have come', 1)
     call messages%take(three, message=0, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected one of the 2 that have come, counted from 1, found 0', 1)
+    allocate (missing(6), source=0)
+    deallocate (missing)
+    ! flang passes it as an array without elements.
+    call messages%take(missing, stat=stat, errmsg=text)
+    call refused(me, stat, text, 'expected an array', 1)
+    if (index(compiler_version(), 'GCC') > 0) call refused(me, stat, text, 'found one that is not allocated', 1)
+    call messages%exchange([me%rank], [6], missing, from, bytes, stat=stat, errmsg=text)
+    call refused(me, stat, text, 'expected a', 1)
     values = 0
     call messages%take(values)
     call check(me, all(values == [1, 2, 3, 4, 5, 6]), 'messages after calls that were refused')
@@ -375,7 +384,8 @@ contains
     type(observer), intent(inout) :: me
     type(hp_comm), intent(in) :: comm
     type(hp_line) :: line
-    integer(int64) :: left_bytes, right_bytes
+    integer(int64) :: left_bytes, right_bytes, low, high
+    integer(int32) :: small, smaller
     integer :: values(3), lower, upper, stat
     character(300) :: text
     call hp_line_create(line, comm, [1, 2, 3], stat=stat, errmsg=text)
@@ -394,6 +404,13 @@ contains
     call check(me, lower == -1, 'a rank beside a line that was not made')
     call line%start(left=values, stat=stat, errmsg=text)
     call refused(me, stat, text, 'expected an hp_line', 1)
+    call hp_line_create(line, comm, 5000000000_int64*me%ranks)
+    call line%items(low, high)
+    call check(me, low == 5000000000_int64*me%rank + 1 .and. high == 5000000000_int64*(me%rank + 1), 'many items')
+    call line%items(small, smaller, stat=stat, errmsg=text)
+    call refused(me, stat, text, 'items: expected numbers up to 2147483647, the largest of these integers, found ', 1)
+    call check(me, small == 1 .and. smaller == 0, 'items that integers of 4 bytes have no room for')
+    call line%free()
     call hp_line_create(line, comm, 8_int64)
     call line%finish(left_bytes, right_bytes, stat=stat, errmsg=text)
     call refused(me, stat, text, 'start one first', 8)

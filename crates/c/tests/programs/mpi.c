@@ -20,7 +20,7 @@ static hp_memory *memory;
 static hp_sparse *sparse;
 static hp_line *line;
 static double u[CELLS], v[CELLS], *shared_u;
-static int rank, ranks;
+static int rank, ranks, logged;
 
 #define REQUIRE(condition)                                                                                   \
     do {                                                                                                     \
@@ -29,6 +29,12 @@ static int rank, ranks;
             abort();                                                                                         \
         }                                                                                                    \
     } while (0)
+
+/* Counts what is logged of frees. */
+static void count_lines(hp_level level, const char *text, void *unused) {
+    (void)unused;
+    if (level == HP_LOG_ERROR && strstr(text, "was not freed")) logged++;
+}
 
 /* Whether the description of a plan has this text. */
 static int tells(const hp_plan *of, const char *part) {
@@ -159,7 +165,8 @@ static void *refused(void *unused) {
         REQUIRE(hp_start(one, number == 1 ? NULL : data, STREAM, NULL) == HP_WRONG_THREAD);
     }
     int32_t ready = 1;
-    REQUIRE(hp_ready(in_flight, HP_NO_TICKET, &ready) == HP_OK);
+    /* A caller that waits until it is ready would wait for ever. */
+    REQUIRE(hp_ready(in_flight, HP_NO_TICKET, &ready) == HP_WRONG_THREAD && ready == 0);
     REQUIRE(hp_finish(in_flight, HP_NO_TICKET, STREAM) == HP_WRONG_THREAD);
     hp_sparse *no_sparse = NULL;
     hp_line *no_line = NULL;
@@ -168,9 +175,17 @@ static void *refused(void *unused) {
     const hp_received *came;
     hp_payload left;
     int64_t count;
-    REQUIRE(hp_sparse_ready(sparse, &ready) == HP_OK && hp_line_ready(line, &ready) == HP_OK);
+    ready = 1;
+    REQUIRE(hp_sparse_ready(sparse, &ready) == HP_WRONG_THREAD && ready == 0);
+    ready = 1;
+    REQUIRE(hp_line_ready(line, &ready) == HP_WRONG_THREAD && ready == 0);
     REQUIRE(hp_sparse_finish(sparse, &count, &came) == HP_WRONG_THREAD && count == 0 && came == NULL);
     REQUIRE(hp_line_finish(line, &left, NULL) == HP_WRONG_THREAD && left.bytes == HP_NO_PAYLOAD);
+    /* What is in flight is not given up: the main thread finishes it. */
+    int lines = logged;
+    REQUIRE(hp_plan_free(in_flight) == HP_WRONG_THREAD);
+    REQUIRE(hp_sparse_free(sparse) == HP_WRONG_THREAD && hp_line_free(line) == HP_WRONG_THREAD);
+    REQUIRE(logged == lines + 3);
     return unused;
 }
 
@@ -224,7 +239,7 @@ static void after_the_end(void) {
     hp_synchronize(plan);
     hp_plan_describe(plan, text, &bytes);
     if (hp_memory_create(pattern, &like, &more, places) == HP_OK) hp_memory_free(more);
-    REQUIRE(hp_comm_rank(comm, &ready, NULL) == HP_OK && ready == rank);
+    REQUIRE(hp_comm_rank(comm, &ready) == HP_OK && ready == rank);
     const hp_payload none = {HP_NO_PAYLOAD, NULL};
     REQUIRE(hp_sparse_create(comm, &sparse) != HP_OK && hp_line_even(comm, 1, &line) != HP_OK);
     hp_sparse_ready(sparse_in_flight, &ready);
@@ -245,6 +260,7 @@ int main(int arguments, char **argument) {
     any = any && provided == MPI_THREAD_MULTIPLE;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    REQUIRE(hp_set_log(count_lines, NULL) == HP_OK);
     make();
     reductions();
     exchange(plan, u, 1000);

@@ -1,7 +1,9 @@
 // Views of C++ in exchanges: like those of Kokkos, and like std::mdspan.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +18,17 @@ void expect(bool right, int line) {
     }
 }
 #define EXPECT(condition) expect(condition, __LINE__)
+
+// Whether a call throws the one type of exceptions, with this status and this text.
+template <class Call>
+bool throws(Call call, hp_status status, const char *text) {
+    try {
+        call();
+    } catch (const haloport::error &failed) {
+        return failed.status() == status && std::strstr(failed.what(), text) != nullptr;
+    }
+    return false;
+}
 
 // A view as those of Kokkos: a constant rank, data().
 template <class T, int Rank>
@@ -55,7 +68,7 @@ void lists(haloport::communicator &comm) {
     EXPECT(cells[0] == 100 + comm.rank() && cells[1] == 100 + before);
 }
 
-void rank(haloport::communicator comm) {
+void rank(haloport::communicator &comm) {
     hp_grid grid = HP_GRID_INIT;
     grid.axes = 2;
     grid.cells[0] = 12, grid.cells[1] = 8;
@@ -100,58 +113,65 @@ void rank(haloport::communicator comm) {
     EXPECT(update.describe().find("cpu") != std::string::npos);
     update(u, v);
     check();
-    auto pending = update.start({HP_DEFAULT, 0, 0}, u, v);
+    auto pending = update.start(u, v);
     while (!pending.ready()) std::this_thread::yield();
     pending.finish();
     check();
-    { auto dropped = update.start({HP_BLOCK, 0, 0}, u, v); } // its destructor finishes it
+    { auto dropped = update.start(u, v, haloport::block); } // its destructor finishes it
     check();
     haloport::plan moved = std::move(update);
     moved(u, v);
     check();
+    moved(u, v, haloport::on(static_cast<int *>(nullptr)));
+    check();
     auto fixed = haloport::plan::fixed(pattern, u, v);
     fixed();
     check();
-    fixed.start({HP_DEFAULT, 0, 0}).finish();
+    fixed.start().finish();
     check();
+    fixed(haloport::block);
+    check();
+    haloport::options with;
+    with.path = "messages", with.threads = 2;
+    auto packed = haloport::plan::fixed(pattern, with, u, v);
+    EXPECT(comm.size() == 1 || packed.describe().find("\"path\":\"messages\"") != std::string::npos);
+    packed.start(haloport::block).finish();
+    check();
+    with.path = "by hand";
+    EXPECT(throws([&] { haloport::plan made(pattern, with, u); }, HP_ARGUMENT, "options.path"));
     // Axes named by their roles, in memory that neighbours can map.
     hp_array like = haloport::describe(kokkos_like<double, 3>{nullptr, {3, ni, nj}, {ni * nj, nj, 1}}, {HP_LEVELS, HP_CELLS, HP_CELLS + 1});
     haloport::memory memory(pattern, like);
     EXPECT(static_cast<double *>(memory.data())[0] == 0);
     // Roles are for all axes or for none.
-    for (const auto &roles : {std::vector<int>{HP_CELLS}, {HP_CELLS, HP_CELLS + 1, HP_LEVELS, HP_LEVELS}}) {
-        bool refused = false;
-        try {
-            haloport::describe(u, roles);
-        } catch (const std::invalid_argument &failed) {
-            refused = std::strstr(failed.what(), "roles: expected this number of values: 3, found ") != nullptr;
-        }
-        EXPECT(refused);
-    }
+    for (const auto &roles : {std::vector<int>{HP_CELLS}, {HP_CELLS, HP_CELLS + 1, HP_LEVELS, HP_LEVELS}})
+        EXPECT(throws([&] { haloport::describe(u, roles); }, HP_ARGUMENT, "roles: expected this number of values: 3, found "));
     // Errors are exceptions with a status and a text.
-    bool counted = false;
-    try {
-        moved(u);
-    } catch (const std::invalid_argument &) {
-        counted = true;
-    }
-    EXPECT(counted);
-    auto one = moved.start({HP_DEFAULT, 0, 0}, u, v);
-    try {
-        auto two = moved.start({HP_DEFAULT, 0, 0}, u, v);
-        EXPECT(false);
-    } catch (const haloport::error &failed) {
-        EXPECT(failed.status() == HP_IN_FLIGHT && std::strlen(failed.what()) > 0);
-    }
+    EXPECT(throws([&] { moved(u); }, HP_ARGUMENT, "expected 2 arrays, found 1"));
+    auto one = moved.start(u, v);
+    EXPECT(throws([&] { auto two = moved.start(u, v); }, HP_IN_FLIGHT, ""));
     one.finish();
     hp_array wrong = like;
     wrong.extent[0] = -1;
+    EXPECT(throws([&] { haloport::plan made(pattern, wrong); }, HP_ARGUMENT, "like[0].extent"));
+}
+
+// Ranks as threads; if one throws, the waits of the others end, and its exception is the one that comes out.
+void ranks_as_threads() {
+    std::atomic<int> sum{0};
+    haloport::run_ranks(3, [&](haloport::communicator &comm) { sum += comm.rank() + 10 * comm.size(); });
+    EXPECT(sum == 93);
+    std::string found;
     try {
-        haloport::plan made(pattern, wrong);
-        EXPECT(false);
-    } catch (const haloport::error &failed) {
-        EXPECT(failed.status() == HP_ARGUMENT);
+        haloport::run_ranks(3, [](haloport::communicator &comm) {
+            if (comm.rank() == 1) throw std::string("of rank 1");
+            comm.barrier();
+        });
+    } catch (const std::string &thrown) {
+        found = thrown;
     }
+    EXPECT(found == "of rank 1");
+    EXPECT(throws([] { haloport::run_ranks(-1, [](haloport::communicator &) {}); }, HP_ARGUMENT, "ranks"));
 }
 
 } // namespace
@@ -160,22 +180,14 @@ int main() {
     static_assert(haloport::type_of<double>() == HP_F64 && haloport::type_of<std::complex<float>>() == HP_C64);
     static_assert(haloport::type_of<unsigned short>() == HP_U16 && haloport::type_of<long long>() == HP_I64);
     static_assert(haloport::type_of<cell>() == HP_BYTES && haloport::type_of<bool>() == HP_U8);
-    for (int ranks : {1, 2, 4}) {
-        std::vector<std::thread> threads;
-        for (auto &comm : haloport::communicator::threads(ranks)) threads.emplace_back(rank, std::move(comm));
-        for (auto &thread : threads) thread.join();
-    }
+    for (int ranks : {1, 2, 4}) haloport::run_ranks(ranks, rank);
+    ranks_as_threads();
     auto alone = std::move(haloport::communicator::threads(1)[0]);
     EXPECT(alone.rank() == 0 && alone.size() == 1);
     auto mesh = haloport::pattern::ids(alone, {4, 2, 9}, {1, 1, 1});
     EXPECT(mesh.owned().upper[0] == 3);
-    bool refused = false;
-    try {
-        haloport::pattern::ids(alone, {4, 2, 9}, {1, 1});
-    } catch (const std::invalid_argument &failed) {
-        refused = std::strstr(failed.what(), "owned: expected this number of values: 3, found 2") != nullptr;
-    }
-    EXPECT(refused);
+    EXPECT(throws([&] { haloport::pattern::ids(alone, {4, 2, 9}, {1, 1}); }, HP_ARGUMENT,
+                  "owned: expected this number of values: 3, found 2"));
     EXPECT(haloport::describe_machine().find("version") != std::string::npos);
     return 0;
 }

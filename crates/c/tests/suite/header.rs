@@ -62,6 +62,19 @@ fn kinds_of_streams_in_fortran_are_those_of_the_header() {
     }
 }
 
+#[test]
+fn statuses_in_fortran_are_those_of_the_header() {
+    let module = std::fs::read_to_string(MODULE).expect("the module of Fortran");
+    let statuses: Vec<(&str, i64)> =
+        numbers().into_iter().skip_while(|(name, _)| *name != "HP_OK").take(11).collect();
+    assert_eq!(statuses.last().map(|(name, _)| *name), Some("HP_PANIC"));
+    for (name, number) in statuses {
+        let expected = format!("integer, parameter :: {} = {number}", name.to_lowercase());
+        let found = module.lines().any(|line| line.split(" !").next().map(str::trim) == Some(&expected));
+        assert!(found, "expected `{expected}` in haloport.f90");
+    }
+}
+
 /// The names of docs/languages.md are those of the sources.
 #[test]
 fn the_table_of_languages_names_what_there_is() {
@@ -80,7 +93,8 @@ fn the_table_of_languages_names_what_there_is() {
     let fortran = read("crates/c/fortran/haloport.f90") + &read("crates/c/fortran/haloport_fortran.c");
     let sources = [rust, python, header.clone(), cpp + &header, fortran];
     let table = read("docs/languages.md");
-    let rows = table.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1);
+    let names = table.split("## Defaults").next().expect("the table of names");
+    let rows = names.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1);
     let mut names = 0;
     for row in rows {
         let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
@@ -99,6 +113,152 @@ fn the_table_of_languages_names_what_there_is() {
         }
     }
     assert!(names > 150, "{names} names");
+}
+
+/// The defaults of docs/languages.md are those of the crate, the stubs, the header and the module, and one for each argument.
+#[test]
+fn the_table_of_languages_has_the_defaults_that_there_are() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    // In one line, whatever it is: a value may be behind the end of a line.
+    let read = |path: &str| {
+        let text = std::fs::read_to_string(format!("{root}/{path}"));
+        let text = text.unwrap_or_else(|error| panic!("{path}: {error}"));
+        text.split_whitespace()
+            .filter(|word| !matches!(*word, "///" | "!" | "*"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let header = read("crates/c/include/haloport.h");
+    let cpp = read("crates/c/include/haloport.hpp");
+    let module = read("crates/c/fortran/haloport.f90");
+    let stubs = read("crates/python/python/haloport/_haloport.pyi");
+    let waits = read("crates/python/src/comm.rs");
+    let terms = read("crates/core/src/exchange/agree/terms.rs");
+    // The word behind a text, which is there.
+    let after = |source: &str, start: &str| -> String {
+        let at = source.find(start).unwrap_or_else(|| panic!("found no `{start}`"));
+        let rest = &source[at + start.len()..];
+        let end = rest.find(|character: char| !(character.is_alphanumeric() || "-.".contains(character)));
+        match rest[..end.unwrap_or(rest.len())].trim_end_matches('.') {
+            "False" | ".false" | "false" => "no".into(),
+            "True" | "true" => "yes".into(),
+            word => word.into(),
+        }
+    };
+    let flag = |is_set: bool| if is_set { "yes" } else { "no" }.to_string();
+    // Structs of the header are 0, but for their size.
+    let zero = |member: &str| {
+        assert!(header.contains(&format!("int32_t {member}")), "found no `{member}` in the header");
+        assert!(header.contains("#define HP_INIT(type) {.size = sizeof(type)}"));
+        "no".to_string()
+    };
+    let same = |in_c: String, in_cpp: String| {
+        assert_eq!(in_c, in_cpp, "in C and in C++");
+        in_c
+    };
+    let needed = || "–".to_string();
+    let comm = &haloport::comm::threads(1).unwrap()[0];
+    let seconds = |time: Option<std::time::Duration>| time.unwrap_or_default().as_secs().to_string();
+    let grid = haloport::Grid::new([4, 4]).unwrap();
+    let halo = haloport::Halo::from(1);
+    let (corners, not_corners) = (haloport::domain::Connectivity::All, "faces = 0;");
+    assert!(module.contains(not_corners) && module.contains("integer, intent(in) :: cells(:), halo(:)"));
+    zero("faces_only");
+    let rows = [
+        (
+            "width of the halo",
+            [needed(), after(&stubs, "tuple[SupportsIndex, SupportsIndex]] = "), "0".into(), needed()],
+        ),
+        (
+            "periodic axes",
+            [
+                flag(grid.is_periodic(0)),
+                after(&stubs, "periodic: FlagsLike = "),
+                zero("periodic[4]"),
+                flag(after(&module, "widths = 0; ends = ") != "0"),
+            ],
+        ),
+        (
+            "edges and corners of the halo",
+            [
+                flag(halo.connectivity() == corners),
+                after(&stubs, "corners: bool = "),
+                "yes".into(),
+                "yes".into(),
+            ],
+        ),
+        (
+            "halo clipped at walls",
+            [
+                flag(halo == halo.clone().clipped()),
+                after(&stubs, "clipped: bool = "),
+                zero("clipped"),
+                flag(after(&module, "ends_at_walls = ") != "0"),
+            ],
+        ),
+        (
+            "points of a tripolar grid",
+            [
+                serde_json::to_value(haloport::domain::Points::default()).unwrap().as_str().unwrap().into(),
+                after(&stubs, "Literal[\"cells\", \"east-edges\", \"north-edges\", \"corners\"] = \""),
+                after(&header, "enum { HP_POINTS_").to_lowercase(),
+                after(&module, "pattern exchanges: '"),
+            ],
+        ),
+        (
+            "plan keeps its arrays",
+            [
+                needed(),
+                after(&stubs, "fixed: bool = "),
+                zero("fixed"),
+                flag(after(&module, "origin = 0; keeps = ") != "0"),
+            ],
+        ),
+        (
+            "exchanges in flight",
+            [
+                after(&terms, "options.in_flight.unwrap_or("),
+                after(&stubs, "in_flight: SupportsIndex = "),
+                same(after(&header, "up to 64; 0: "), after(&cpp, "int in_flight = ")),
+                after(&module, "keeps = 0; flights = "),
+            ],
+        ),
+        (
+            "path",
+            [
+                haloport::DataPath::default().to_string(),
+                after(&stubs, "path: _Path = \""),
+                same(after(&header, "null or \""), after(&cpp, "std::string path = \"")),
+                after(&module, "'stream-messages', or '"),
+            ],
+        ),
+        (
+            "warning about a wait, in seconds",
+            [
+                seconds(comm.warn_after()),
+                after(&waits, "``HALOPORT_WARN_AFTER``, or "),
+                after(&header, "HALOPORT_WARN_AFTER, or "),
+                after(&module, "HALOPORT_WARN_AFTER, or "),
+            ],
+        ),
+        (
+            "limit of waits, in seconds",
+            [
+                seconds(comm.time_limit()),
+                after(&waits, "``HALOPORT_TIME_LIMIT``, or "),
+                after(&header, "HALOPORT_TIME_LIMIT, or "),
+                after(&module, "HALOPORT_TIME_LIMIT, or "),
+            ],
+        ),
+    ];
+    let table = std::fs::read_to_string(format!("{root}/docs/languages.md")).expect("the table");
+    for (argument, values) in rows {
+        let row = format!("| {argument} | {} |", values.join(" | "));
+        assert!(table.lines().any(|line| line == row), "expected in docs/languages.md: {row}");
+        let mut given: Vec<&String> = values.iter().filter(|value| **value != needed()).collect();
+        given.dedup();
+        assert!(given.len() == 1 || argument == "width of the halo", "expected one default: {row}");
+    }
 }
 
 /// All Rust in a folder.

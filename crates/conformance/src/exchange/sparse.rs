@@ -31,10 +31,10 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<
     let mut all = StdRng::seed_from_u64(number);
     let sends: Vec<Vec<bool>> =
         (0..size).map(|_| (0..size).map(|_| all.random_bool(0.4)).collect()).collect();
-    let senders: Vec<usize> = (0..size).filter(|&sender| sends[sender][rank]).collect();
-    let receivers: Vec<usize> = (0..size).filter(|&receiver| sends[rank][receiver]).collect();
+    let sources: Vec<usize> = (0..size).filter(|&source| sends[source][rank]).collect();
+    let destinations: Vec<usize> = (0..size).filter(|&destination| sends[rank][destination]).collect();
     let mut open = SparseExchange::new(comm)?;
-    let mut fixed = SparseExchange::between(comm, &senders, &receivers)?;
+    let mut fixed = SparseExchange::between(comm, &sources, &destinations)?;
     let mut halos = halos(comm, device)?;
 
     let mut mine = StdRng::seed_from_u64(number * 1_000 + rank as u64);

@@ -287,8 +287,11 @@ impl Communicator {
         &self.inner.transport
     }
 
-    /// Returns an error on a thread that may not call the transport.
-    pub(crate) fn check_thread(&self) -> Result<(), TransportError> {
+    /// Returns an error on a thread that may not call the transport: waits there would fail. Does not block.
+    ///
+    /// # Errors
+    /// [`TransportError::WrongThread`].
+    pub fn check_thread(&self) -> Result<(), TransportError> {
         if self.inner.any_thread { Ok(()) } else { self.transport().check_thread() }
     }
 

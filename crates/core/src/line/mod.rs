@@ -105,6 +105,11 @@ impl LineExchange {
         self.exchange.is_ready()
     }
 
+    /// Whether a round was begun by [`begin`](LineExchange::begin) and not ended.
+    pub fn is_in_round(&self) -> bool {
+        self.exchange.is_in_round()
+    }
+
     /// Ends the round that [`begin`](LineExchange::begin) began, and returns the payloads that came. Waits for the two
     /// ranks beside this one alone.
     ///

@@ -6,7 +6,7 @@ use crate::transport::TransportError;
 
 /// An error in making a sparse exchange, or in a round of it.
 ///
-/// [`NotAReceiver`](SparseError::NotAReceiver), [`Finished`](SparseError::Finished),
+/// [`NotADestination`](SparseError::NotADestination), [`Finished`](SparseError::Finished),
 /// [`InRound`](SparseError::InRound), [`NotInRound`](SparseError::NotInRound), [`TransportError::NoSuchRank`] and, except in
 /// [`Round::wait`](crate::sparse::Round::wait), [`TransportError::WrongThread`] leave the exchange and its round as they were.
 /// Any other error poisons the exchange: every later use returns [`SparseError::Poisoned`].
@@ -16,13 +16,13 @@ pub enum SparseError {
     /// The ranks disagree, or name ranks that do not exist. Every rank gets the same error; the text names the rank.
     #[error("{0}")]
     Refused(String),
-    /// A message is for a rank that is not among the fixed receivers.
-    #[error("rank {peer} is not among the receivers of this rank, which are fixed as {receivers:?}")]
-    NotAReceiver {
+    /// A message is for a rank that is not among the fixed destinations.
+    #[error("rank {peer} is not among the destinations of this rank, which are fixed as {destinations:?}")]
+    NotADestination {
         /// The rank named.
         peer: usize,
-        /// The receivers.
-        receivers: Vec<usize>,
+        /// The destinations.
+        destinations: Vec<usize>,
     },
     /// A message was inserted after the end of this rank's insertions.
     #[error("the round takes no more messages of this rank: `finish` or `wait` has ended its insertions")]

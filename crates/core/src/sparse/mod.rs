@@ -63,11 +63,12 @@ impl fmt::Debug for SparseOptions {
 }
 
 impl SparseOptions {
-    /// Fixes the senders and receivers of this rank, in any order; the rank itself may be among them. If one rank fixes
-    /// them, all do. A round then ends between neighbours, and no rank waits for distant ones.
+    /// Fixes the ranks from which messages come to this rank, and those to which it sends, in any order; the rank itself
+    /// may be among them. If one rank fixes them, all do. A round then ends between neighbours, and no rank waits for
+    /// distant ones.
     #[must_use]
-    pub fn between(mut self, senders: &[usize], receivers: &[usize]) -> Self {
-        self.neighbours = Some((senders.to_vec(), receivers.to_vec()));
+    pub fn between(mut self, sources: &[usize], destinations: &[usize]) -> Self {
+        self.neighbours = Some((sources.to_vec(), destinations.to_vec()));
         self
     }
 
@@ -113,18 +114,18 @@ impl SparseExchange {
         SparseExchange::with_options(comm, SparseOptions::default())
     }
 
-    /// Collective: makes an exchange between fixed neighbours, see [`SparseOptions::between`]. Checks once that senders
-    /// and receivers match.
+    /// Collective: makes an exchange between fixed neighbours, see [`SparseOptions::between`]. Checks once that
+    /// sources and destinations match.
     ///
     /// # Errors
     /// [`SparseError::Refused`], with the same text on every rank, if a rank does not exist or is named twice, or if a
-    /// sender or receiver does not match; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
+    /// source or destination does not match; [`SparseError::Transport`], as for [`new`](SparseExchange::new).
     pub fn between(
         comm: &Communicator,
-        senders: &[usize],
-        receivers: &[usize],
+        sources: &[usize],
+        destinations: &[usize],
     ) -> Result<SparseExchange, SparseError> {
-        SparseExchange::with_options(comm, SparseOptions::default().between(senders, receivers))
+        SparseExchange::with_options(comm, SparseOptions::default().between(sources, destinations))
     }
 
     /// Collective: makes an exchange with options.
@@ -136,11 +137,11 @@ impl SparseExchange {
         let _steps = comm.enter(CollectiveCall::SparseExchange { fixed: neighbours.is_some() })?;
         let taken = comm.take_tags(Tags::COUNT)?;
         let tags = Tags(taken.first());
-        let neighbours = neighbours.map(|(senders, receivers)| (sorted(senders), sorted(receivers)));
-        if let Some((senders, receivers)) = &neighbours {
-            check_neighbours(comm, senders, receivers)?;
+        let neighbours = neighbours.map(|(sources, destinations)| (sorted(sources), sorted(destinations)));
+        if let Some((sources, destinations)) = &neighbours {
+            check_neighbours(comm, sources, destinations)?;
         }
-        let neighbours = neighbours.as_ref().map(|(senders, receivers)| (&senders[..], &receivers[..]));
+        let neighbours = neighbours.as_ref().map(|(sources, destinations)| (&sources[..], &destinations[..]));
         let shared = Arc::new(Shared::new((comm.rank(), comm.size()), tags, neighbours, on_complete));
         Ok(SparseExchange { comm: comm.clone(), shared, begun: false, tags: taken })
     }
@@ -178,7 +179,7 @@ impl SparseExchange {
     /// ```
     ///
     /// # Errors
-    /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::NotAReceiver`] and, within
+    /// [`SparseError::InRound`] if a round was begun before and not ended; [`SparseError::NotADestination`] and, within
     /// [`SparseError::Transport`], [`TransportError::NoSuchRank`](crate::TransportError::NoSuchRank) and
     /// [`TransportError::WrongThread`](crate::TransportError::WrongThread): no round is begun then. All other errors as for
     /// [`begin`](SparseExchange::begin).
@@ -221,6 +222,11 @@ impl SparseExchange {
         self.comm.check_thread()?;
         self.begun = false;
         self.end_round()
+    }
+
+    /// Whether a round was begun by [`begin_with`](SparseExchange::begin_with) and not ended.
+    pub fn is_in_round(&self) -> bool {
+        self.begun
     }
 
     /// Returns an error if a round was begun without a borrow and not ended.
@@ -269,24 +275,28 @@ fn sorted(mut ranks: Vec<usize>) -> Vec<usize> {
 }
 
 /// Collective: checks that all neighbours exist and expect each other.
-fn check_neighbours(comm: &Communicator, senders: &[usize], receivers: &[usize]) -> Result<(), SparseError> {
+fn check_neighbours(
+    comm: &Communicator,
+    sources: &[usize],
+    destinations: &[usize],
+) -> Result<(), SparseError> {
     let size = comm.size();
-    let flaw = [("senders", senders), ("receivers", receivers)].into_iter().find_map(|(what, ranks)| {
-        let beyond = ranks
-            .iter()
-            .find(|&&rank| rank >= size)
-            .map(|rank| format!("its {what} have rank {rank}, but there are {size} ranks, numbered from 0"));
-        let twice = ranks.windows(2).find(|pair| pair[0] == pair[1]);
-        beyond.or(twice.map(|pair| format!("its {what} have rank {} twice", pair[0])))
-    });
+    let flaw =
+        [("sources", sources), ("destinations", destinations)].into_iter().find_map(|(what, ranks)| {
+            let beyond = ranks.iter().find(|&&rank| rank >= size).map(|rank| {
+                format!("its {what} have rank {rank}, but there are {size} ranks, numbered from 0")
+            });
+            let twice = ranks.windows(2).find(|pair| pair[0] == pair[1]);
+            beyond.or(twice.map(|pair| format!("its {what} have rank {} twice", pair[0])))
+        });
     comm.agree(flaw)?.map_err(SparseError::Refused)?;
-    let calls = receivers.iter().map(|&receiver| (receiver, Vec::new())).collect();
+    let calls = destinations.iter().map(|&destination| (destination, Vec::new())).collect();
     let callers: Vec<usize> =
         comm.sparse_exchange_bytes(calls)?.into_iter().map(|(sender, _)| sender).collect();
-    let silent = senders.iter().find(|sender| callers.binary_search(sender).is_err());
-    let uncalled = callers.iter().find(|caller| senders.binary_search(caller).is_err());
+    let silent = sources.iter().find(|source| callers.binary_search(source).is_err());
+    let uncalled = callers.iter().find(|caller| sources.binary_search(caller).is_err());
     let flaw = silent
-        .map(|sender| format!("it expects messages from rank {sender}, which does not send to it"))
+        .map(|source| format!("it expects messages from rank {source}, which does not send to it"))
         .or(uncalled
             .map(|caller| format!("it does not expect messages from rank {caller}, which sends to it")));
     comm.agree(flaw)?.map_err(SparseError::Refused)

@@ -164,7 +164,7 @@ impl Inserter {
     /// Sends a message, after all messages and slots for this receiver so far. Does not block.
     ///
     /// # Errors
-    /// [`SparseError::Finished`], [`SparseError::NotAReceiver`], [`SparseError::Poisoned`] and, within
+    /// [`SparseError::Finished`], [`SparseError::NotADestination`], [`SparseError::Poisoned`] and, within
     /// [`SparseError::Transport`], [`TransportError::NoSuchRank`].
     pub fn send(&self, peer: usize, bytes: impl Into<Vec<u8>>) -> Result<(), SparseError> {
         self.shared.insert(self.round, peer, bytes.into())?;

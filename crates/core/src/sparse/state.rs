@@ -85,7 +85,7 @@ impl SparseState {
         }
         match &self.ending {
             Ending::Notices(notices) if !notices.receivers().contains(&peer) => {
-                Err(SparseError::NotAReceiver { peer, receivers: notices.receivers().to_vec() })
+                Err(SparseError::NotADestination { peer, destinations: notices.receivers().to_vec() })
             }
             _ => Ok(()),
         }

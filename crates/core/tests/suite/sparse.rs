@@ -114,7 +114,7 @@ fn misuse_leaves_the_round_as_it_was() {
         let beyond = round.send(3, "").unwrap_err();
         assert_eq!(beyond, SparseError::Transport(TransportError::NoSuchRank { peer: 3, size: 3 }));
         let stranger = round.reserve(comm.rank()).unwrap_err();
-        assert_eq!(stranger, SparseError::NotAReceiver { peer: comm.rank(), receivers: vec![next] });
+        assert_eq!(stranger, SparseError::NotADestination { peer: comm.rank(), destinations: vec![next] });
         round.send(next, "one")?;
         round.finish();
         assert_eq!(round.send(next, "two"), Err(SparseError::Finished));
@@ -132,7 +132,7 @@ fn misuse_leaves_the_round_as_it_was() {
 
 #[test]
 fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
-    // The senders and receivers of three ranks, and the expected error.
+    // The sources and destinations of three ranks, and the expected error.
     type Sets = [(&'static [usize], &'static [usize]); 3];
     let cases: [(Sets, &str); 4] = [
         (
@@ -145,14 +145,14 @@ fn neighbours_that_do_not_fit_are_refused_alike_on_every_rank() {
         ),
         (
             [(&[], &[]), (&[], &[3]), (&[], &[])],
-            "rank 1: its receivers have rank 3, but there are 3 ranks, numbered from 0",
+            "rank 1: its destinations have rank 3, but there are 3 ranks, numbered from 0",
         ),
-        ([(&[], &[]), (&[], &[]), (&[0, 1, 0], &[])], "rank 2: its senders have rank 0 twice"),
+        ([(&[], &[]), (&[], &[]), (&[0, 1, 0], &[])], "rank 2: its sources have rank 0 twice"),
     ];
     for (sets, expected) in cases {
         let errors = run_ranks(3, |comm| -> Result<SparseError, Failure> {
-            let (senders, receivers) = sets[comm.rank()];
-            let error = SparseExchange::between(&comm, senders, receivers).err();
+            let (sources, destinations) = sets[comm.rank()];
+            let error = SparseExchange::between(&comm, sources, destinations).err();
             // The ranks are still in step.
             comm.barrier()?;
             Ok(error.ok_or("it was not refused")?)
@@ -540,7 +540,7 @@ fn rounds_without_a_borrow_are_begun_once_and_ended_once() {
         assert_eq!(exchange.end(), Err(SparseError::NotInRound));
         let beyond = SparseError::Transport(TransportError::NoSuchRank { peer: 2, size: 2 });
         assert_eq!(exchange.begin_with([(other, vec![1]), (2, vec![2])]), Err(beyond));
-        let no_receiver = SparseError::NotAReceiver { peer: comm.rank(), receivers: vec![other] };
+        let no_receiver = SparseError::NotADestination { peer: comm.rank(), destinations: vec![other] };
         assert_eq!(exchange.begin_with([(comm.rank(), vec![1])]), Err(no_receiver));
         assert_eq!(exchange.end(), Err(SparseError::NotInRound), "no round was begun");
         for round in 0..3 {

@@ -384,11 +384,9 @@ class SparseExchange:
     def __new__(
         cls,
         *,
-        destinations: CountsLike | None = None,
         sources: CountsLike | None = None,
+        destinations: CountsLike | None = None,
         comm: CommLike = None,
-        to: CountsLike | None = None,
-        come_from: CountsLike | None = None,
     ) -> SparseExchange: ...
     @property
     def comm(self) -> Communicator: ...
