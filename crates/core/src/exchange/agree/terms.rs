@@ -121,7 +121,7 @@ fn agree(
     let wanted = agree_on_shapes(pattern, &parts, path)?;
     let steps = match order {
         // Along one axis, cells would arrive that go on along the next.
-        _ if reversal.is_some() => None,
+        _ if reversal.is_some() || pattern.is_redistribution() => None,
         HaloOrder::AllNeighbours => None,
         HaloOrder::AxisByAxis | HaloOrder::Quickest => {
             pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?
@@ -179,6 +179,12 @@ fn complaint(
     }
     if options.zero_halo && options.accumulate.is_none() {
         return Some("the option `zero_halo` is set without `accumulate`; set both or none".into());
+    }
+    if pattern.is_redistribution() && options.accumulate.is_some() {
+        return Some(
+            "the option `accumulate` is set for a redistribution, which accumulates no halo; leave it out"
+                .into(),
+        );
     }
     let misfit = parts.iter().find_map(|part| part.misfit(pattern));
     misfit.or_else(|| cannot_combine(pattern, parts, pattern.reversal()?))

@@ -127,7 +127,10 @@ impl PartFields {
 
     /// The number and the shape of each field; the shape is `None` on a rank without blocks.
     pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
-        let first = |field: &BoundField| field.blocks.first().map(|(_, layout)| shape(pattern, layout));
+        let first = |field: &BoundField| {
+            let block = field.blocks.first().or_else(|| field.at(End::Source).0.first());
+            block.map(|(_, layout)| shape(pattern, layout))
+        };
         self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
     }
 
