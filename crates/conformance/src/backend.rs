@@ -97,6 +97,10 @@ pub fn accumulated_halos_match_the_oracle_or_are_refused<D: Device>(device: &D) 
     Ok(())
 }
 
+pub fn redistributed_cells_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {
+    random::redistributed(device, cases(500).div_ceil(2), RANKS)
+}
+
 pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
     random::in_flight_at_once(device, 15, 3)
 }

@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::splits::{in_slabs, product, split};
+use super::splits::{in_slabs, on_some_ranks, product, split};
 use crate::Failure;
 use crate::oracle::{
     CaseField, CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of, random_element,
@@ -154,6 +154,21 @@ impl Case {
         }
     }
 
+    /// A case of the same cells and fields, cut and laid out in another way, on some of the ranks. `salt` tells it from others.
+    pub(super) fn again(&self, salt: u64) -> Case {
+        let number = self.rounds.number;
+        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt);
+        let width = |random: &mut StdRng| random.random_range(0..=2);
+        Case {
+            extents: self.extents.clone(),
+            periodic: self.extents.iter().map(|_| random.random_bool(0.5)).collect(),
+            widths: self.extents.iter().map(|_| (width(&mut random), width(&mut random))).collect(),
+            connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
+            domains: on_some_ranks(&mut random, &self.extents, self.domains.len()),
+            rounds: self.rounds.with_fields(|field| field.in_another_layout(&mut random)),
+        }
+    }
+
     /// The same case, in messages; staged ones in chunks of at most `bytes`.
     pub fn in_chunks(self, bytes: usize) -> Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
@@ -226,6 +241,20 @@ impl FieldCase {
             lenders: Lenders::random(random),
             memory: random_memory(random),
             vector: Vec::new(),
+        }
+    }
+
+    /// A field with the same cells and elements, which lie in another way in memory.
+    pub(super) fn in_another_layout(&self, random: &mut StdRng) -> FieldCase {
+        let FieldCase { element, components, ref further_axes, ref levels, ref order, ref vector, .. } =
+            *self;
+        FieldCase {
+            element,
+            components,
+            further_axes: further_axes.clone(),
+            levels: levels.clone(),
+            vector: vector.clone(),
+            ..FieldCase::without_levels(random, order.len())
         }
     }
 
@@ -321,6 +350,10 @@ impl Case {
 
     pub(super) fn first_field(&self) -> &FieldCase {
         &self.rounds.fields[0]
+    }
+
+    pub(super) fn rounds(&self) -> &Rounds<FieldCase> {
+        &self.rounds
     }
 
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
