@@ -10,8 +10,8 @@ use crate::pattern::Redistribution;
 /// The two have the same element type, components, levels and device, and any layouts: other orders of axes make it a
 /// transpose. It is an [`Exchange`] as any other: started and finished, in order with streams, several plans in flight.
 ///
-/// - All fields for one rank travel in one message. Cells that stay on their rank are copied straight; those for other ranks
-///   are packed, into memory that both share if both are processes of one node.
+/// - Cells that stay on their rank are copied straight, as are those for ranks that share memory, if both fields own theirs.
+///   Other cells are packed: all fields for one rank travel in one message.
 /// - From `start` to the end of `finish`, the program writes no owned cells of the source, and leaves the target as it is.
 ///   A [`Pending`](crate::Pending) exchange lends none of these cells.
 impl Redistribution {
@@ -28,8 +28,7 @@ impl Redistribution {
     /// As [`bind`](Redistribution::bind), with options; the [order](BindOptions::order) is without effect.
     ///
     /// # Errors
-    /// See [`BindError`]. [`accumulate`](BindOptions::accumulate) and [`DataPath::Direct`](crate::DataPath::Direct) are
-    /// refused.
+    /// See [`BindError`]. [`accumulate`](BindOptions::accumulate) is refused.
     pub fn bind_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
         Exchange::bound(self.pattern(), self.target(), fields, options)
     }

@@ -168,6 +168,27 @@ fn all_fields_for_one_rank_travel_in_one_message() {
 }
 
 #[test]
+fn fields_that_own_their_memory_are_copied_straight_between_threads() {
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        let (rows, columns) = (slabs(&comm, 0, &[0, 1, 2], 1)?, slabs(&comm, 1, &[2, 0, 1], 1)?);
+        let (source, target) = (Numbers::new(&device()?, &rows)?, Numbers::new(&device()?, &columns)?);
+        let options = BindOptions::default().path(DataPath::Direct);
+        let pair = SourceTarget { source, target };
+        let mut exchange = rows.redistribute_with_halo(&columns)?.bind_with(pair, options)?;
+        assert_eq!(exchange.traffic().messages, 0);
+        assert!(exchange.traffic().direct_bytes > 0);
+        for round in 0..3 {
+            let SourceTarget { source, target } = exchange.fields_mut();
+            fill(source, target, round)?;
+            exchange.run()?;
+            verify(&exchange.fields().target, round, true)?;
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn owners_that_stay_copy_within_their_rank() {
     everywhere(|comm| {
         let pattern = slabs(comm, 0, &(0..comm.size()).collect::<Vec<_>>(), 1)?;

@@ -224,8 +224,6 @@ tuples!(A B C D E F G H);
 /// [redistribution](crate::Redistribution) reads the owned cells of `source`, a field of one pattern, and fills those of
 /// `target`, a field of another.
 ///
-/// Its messages are always packed and unpacked.
-///
 /// ```
 /// use haloport_core::{Field, Grid, Halo, Pattern, SourceTarget, Split, run_ranks};
 /// use haloport_cpu::CpuDevice;
