@@ -25,7 +25,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64, size: usiz
             let case = structured::Case::new(number, ranks, size);
             let (from, to) = (case.again(1), case.again(2));
             let patterns = (from.pattern(comm)?, to.pattern(comm)?);
-            let moves = Moves { patterns, oracles: (&from, &to), rounds: (from.rounds(), to.rounds()) };
+            let moves = Moves { patterns, oracles: (&from, &to), rounds: (&from.rounds, &to.rounds) };
             (moves.run(device, fills_halo), format!("{from:?}\n{to:?}"))
         }
         1 => {
@@ -33,7 +33,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64, size: usiz
             let (from, to) = (case.again(1), case.again(2));
             let (here, there) = (from.here(me), to.here(me));
             let patterns = (from.whole_pattern(comm)?, to.whole_pattern(comm)?);
-            let moves = Moves { patterns, oracles: (&here, &there), rounds: (from.rounds(), to.rounds()) };
+            let moves = Moves { patterns, oracles: (&here, &there), rounds: (&from.rounds, &to.rounds) };
             (moves.run(device, fills_halo), format!("{from:?}\n{to:?}"))
         }
         2 => {
@@ -41,7 +41,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64, size: usiz
             let (from, to) = (case.again(1), case.again(2));
             let patterns = (from.pattern(comm)?, to.pattern(comm)?);
             let (here, there) = (from.oracle(), to.oracle());
-            let moves = Moves { patterns, oracles: (&here, &there), rounds: (from.rounds(), to.rounds()) };
+            let moves = Moves { patterns, oracles: (&here, &there), rounds: (&from.rounds, &to.rounds) };
             (moves.run(device, fills_halo), format!("{from:?}\n{to:?}"))
         }
         _ => {
@@ -49,7 +49,7 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64, size: usiz
             let (from, to) = (case.again(1), case.again(2));
             let patterns = (from.pattern(comm)?, to.pattern(comm)?);
             let (here, there) = (from.oracle(), to.oracle());
-            let moves = Moves { patterns, oracles: (&here, &there), rounds: (from.rounds(), to.rounds()) };
+            let moves = Moves { patterns, oracles: (&here, &there), rounds: (&from.rounds, &to.rounds) };
             (moves.run(device, fills_halo), format!("{from:?}\n{to:?}"))
         }
     };

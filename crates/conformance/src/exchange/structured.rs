@@ -32,7 +32,7 @@ pub struct Case {
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 /// A random field on a grid.
@@ -156,13 +156,12 @@ impl Case {
 
     /// A case of the same cells and fields, cut and laid out in another way, on some of the ranks. `salt` tells it from others.
     pub(super) fn again(&self, salt: u64) -> Case {
-        let number = self.rounds.number;
-        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt);
-        let width = |random: &mut StdRng| random.random_range(0..=2);
+        let seed = self.rounds.number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt;
+        let (mut random, axes) = (StdRng::seed_from_u64(seed), self.extents.len());
         Case {
             extents: self.extents.clone(),
-            periodic: self.extents.iter().map(|_| random.random_bool(0.5)).collect(),
-            widths: self.extents.iter().map(|_| (width(&mut random), width(&mut random))).collect(),
+            periodic: (0..axes).map(|_| random.random_bool(0.5)).collect(),
+            widths: (0..axes).map(|_| (random.random_range(0..=2), random.random_range(0..=2))).collect(),
             connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
             domains: on_some_ranks(&mut random, &self.extents, self.domains.len()),
             rounds: self.rounds.with_fields(|field| field.in_another_layout(&mut random)),
@@ -246,16 +245,9 @@ impl FieldCase {
 
     /// A field with the same cells and elements, which lie in another way in memory.
     pub(super) fn in_another_layout(&self, random: &mut StdRng) -> FieldCase {
-        let FieldCase { element, components, ref further_axes, ref levels, ref order, ref vector, .. } =
-            *self;
-        FieldCase {
-            element,
-            components,
-            further_axes: further_axes.clone(),
-            levels: levels.clone(),
-            vector: vector.clone(),
-            ..FieldCase::without_levels(random, order.len())
-        }
+        let made = FieldCase::without_levels(random, self.order.len());
+        let FieldCase { place, order, padding, wider, memory, .. } = made;
+        FieldCase { place, order, padding, wider, memory, ..self.clone() }
     }
 
     /// The same, with components along the axes of one of `choices` if its elements have a sign.
@@ -350,10 +342,6 @@ impl Case {
 
     pub(super) fn first_field(&self) -> &FieldCase {
         &self.rounds.fields[0]
-    }
-
-    pub(super) fn rounds(&self) -> &Rounds<FieldCase> {
-        &self.rounds
     }
 
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {

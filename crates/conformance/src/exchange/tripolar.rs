@@ -30,7 +30,7 @@ pub struct Case {
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 impl Case {
@@ -102,10 +102,6 @@ impl Case {
 
     pub(super) fn first_field(&self) -> &FieldCase {
         &self.rounds.fields[0]
-    }
-
-    pub(super) fn rounds(&self) -> &Rounds<FieldCase> {
-        &self.rounds
     }
 
     pub(super) fn oracle(&self) -> impl Oracle + '_ {

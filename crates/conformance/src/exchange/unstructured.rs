@@ -29,7 +29,7 @@ pub struct Case {
     ranks: Vec<Vec<Domain>>,
     /// For each rank, the ids that its exchange fills; all if there is no list.
     listed: Vec<Option<Vec<i64>>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 #[derive(Debug, Clone)]
@@ -120,10 +120,6 @@ impl Case {
 
     pub(super) fn first_field(&self) -> &impl FieldMaker {
         &self.rounds.fields[0]
-    }
-
-    pub(super) fn rounds(&self) -> &Rounds<FieldCase> {
-        &self.rounds
     }
 
     pub(super) fn whole_pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {

@@ -107,8 +107,7 @@ fn agree(
     let reversal = options.accumulate.map(|combine| Reversal { combine, zero_halo: options.zero_halo });
     let forward = pattern.clone();
     let pattern = &reversal.map_or_else(|| pattern.clone(), |reversal| pattern.reversed(reversal));
-    let comm = pattern.comm();
-    let in_flight = options.in_flight.unwrap_or(1);
+    let (comm, in_flight) = (pattern.comm(), options.in_flight.unwrap_or(1));
     let BindOptions { path, or_next, order, copied_by, .. } = *options;
     let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
     let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
@@ -120,12 +119,10 @@ fn agree(
     refuse(comm.agree(complaint(&mine, &first, pattern, &parts, options, most_in_flight))?)?;
     let wanted = agree_on_shapes(pattern, &parts, path)?;
     let steps = match order {
+        HaloOrder::AllNeighbours => None,
         // Along one axis, cells would arrive that go on along the next.
         _ if reversal.is_some() || pattern.is_redistribution() => None,
-        HaloOrder::AllNeighbours => None,
-        HaloOrder::AxisByAxis | HaloOrder::Quickest => {
-            pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?
-        }
+        _ => pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?,
     };
     let order = match (&steps, order) {
         (None, _) => HaloOrder::AllNeighbours,
