@@ -224,8 +224,8 @@ impl Pattern {
         &self.inner.comm
     }
 
-    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. It is the same
-    /// on all ranks, and errors name it.
+    /// The number of the pattern on its communicator, from 1, in the order in which patterns and
+    /// [redistributions](Redistribution) are made. It is the same on all ranks, and errors name it.
     pub fn number(&self) -> u32 {
         self.inner.number
     }

@@ -105,6 +105,12 @@ impl Redistribution {
         &self.target
     }
 
+    /// The number of the redistribution among the patterns of its communicator, from 1; the same on all ranks. Errors name
+    /// it as that of a pattern.
+    pub fn number(&self) -> u32 {
+        self.pattern.number()
+    }
+
     /// The pieces that this rank receives from each sending rank, itself included, in the order in which they travel. Their
     /// source is in the domains of [`source`](Redistribution::source), their target in those of
     /// [`target`](Redistribution::target).
