@@ -43,6 +43,7 @@
 //! | read and write cells | [`View`], [`ViewMut`]; fastest row by row |
 //! | exchange memory of your own, or fields that change places | [`Pattern::plan`], [`BorrowedField`], [`interop`] |
 //! | add what was computed in halos to the owners of the cells | [`BindOptions::accumulate`] |
+//! | take fields to other owners of the same cells, as a transpose does | [`Pattern::redistribute`] |
 //! | launch kernels in order with exchanges | [`mod@device`], [`Exchange::start_on`] |
 //! | send irregular messages | [`SparseExchange`], [`line::LineExchange`] |
 //! | see when a rank computed, exchanged and waited | [`trace`] |
@@ -71,8 +72,9 @@ mod spec;
 #[doc(inline)]
 pub use haloport_core::{
     AnyField, BindOptions, BorrowedField, Communicator, DataPath, Element, ElementType, Error, ErrorKind,
-    Exchange, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Passed, Pattern, Pending, Reduction,
-    Schedule, SparseExchange, Split, Ticket, View, ViewMut, field_set, interop, log, run_ranks, trace,
+    Exchange, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Passed, Pattern, Pending, Redistribution,
+    Reduction, Schedule, SparseExchange, Split, Ticket, View, ViewMut, field_set, interop, log, run_ranks,
+    trace,
 };
 #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 pub use {
@@ -184,6 +186,11 @@ pub mod line {
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../docs/accumulate.md")]
 struct Accumulate;
+
+/// Tests the page about redistribution.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/redistribute.md")]
+struct Redistribute;
 
 /// Tests the README's example.
 #[cfg(all(doctest, feature = "cpu"))]

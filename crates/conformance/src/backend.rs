@@ -108,6 +108,10 @@ impl<D: Device> CallAlteration<D> for WithoutCombining {
     }
 }
 
+pub fn redistributed_cells_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {
+    random::redistributed(device, cases(500).div_ceil(2), RANKS)
+}
+
 pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
     random::in_flight_at_once(device, 15, 3)
 }

@@ -32,8 +32,8 @@ pub mod transport;
 
 pub use device::nvrtc;
 pub use exchange::{
-    accumulated, cubed_sphere, large, line, out_of_step, random, repeated, sparse, structured, tripolar,
-    unstructured,
+    accumulated, cubed_sphere, large, line, out_of_step, random, redistributed, repeated, sparse, structured,
+    tripolar, unstructured,
 };
 pub(crate) use report::judge;
 pub use report::{Exception, Failure, Report};

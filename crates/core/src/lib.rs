@@ -93,6 +93,6 @@ pub use field::{
     Field, FieldBuilder, FieldError, FittedAxis, Rows, RowsAround, RowsMut, ShapeError, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
-pub use pattern::{CellRegions, Cells, GridPattern, Pattern, PatternError, Piece, Regions};
+pub use pattern::{CellRegions, Cells, GridPattern, Pattern, PatternError, Piece, Redistribution, Regions};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Reduction, TransportError};

@@ -137,6 +137,23 @@ fn allocations_of_plans_at_addresses(ranks: usize) -> usize {
     counts[0]
 }
 
+/// Allocations of all ranks during 100 redistributions from rows to columns.
+fn allocations_of_redistributions(ranks: usize) -> usize {
+    let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
+        let grid = Grid::new([12, 12])?;
+        let cut = |parts: [usize; 2]| -> Result<Pattern, Failure> {
+            let mine = Split::even(&grid, parts)?.part(comm.rank()).ok_or("no part")?;
+            Ok(Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(1))?)
+        };
+        let (rows, columns) = (cut([comm.size(), 1])?, cut([1, comm.size()])?);
+        let (source, target) = (Numbers::new(&device()?, &rows)?, Numbers::new(&device()?, &columns)?);
+        let pair = SourceTarget { source, target };
+        count(&comm, &mut rows.redistribute_with_halo(&columns)?.bind(pair)?)
+    })
+    .unwrap();
+    counts[0]
+}
+
 #[test]
 fn exchanges_allocate_nothing_after_the_first_call() {
     let nothing = ALLOCATIONS.load(Ordering::SeqCst);
@@ -145,6 +162,7 @@ fn exchanges_allocate_nothing_after_the_first_call() {
     for ranks in [1, 2, 3] {
         assert_eq!(allocations_of_plans(ranks), 0, "plans of {ranks} ranks");
         assert_eq!(allocations_of_plans_at_addresses(ranks), 0, "plans at addresses of {ranks} ranks");
+        assert_eq!(allocations_of_redistributions(ranks), 0, "redistributions of {ranks} ranks");
         for (path, borrowed) in
             [(DataPath::Quickest, false), (DataPath::Messages, false), (DataPath::Quickest, true)]
         {

@@ -11,6 +11,7 @@ haloport_conformance::backend_tests! { crate::common::device:
     random_exchanges_on_cubed_spheres_match_geometry,
     random_exchanges_on_tripolar_grids_match_geometry,
     accumulated_halos_match_the_oracle,
+    redistributed_cells_match_the_oracles,
     random_exchanges_in_chunks_match_the_oracles,
     messages_larger_than_a_chunk_are_cut,
     a_chunk_arrives_while_the_next_one_is_packed,

@@ -10,6 +10,7 @@ haloport_conformance::backend_tests! { crate::common::device:
     random_exchanges_on_cubed_spheres_match_geometry,
     random_exchanges_on_tripolar_grids_match_geometry,
     accumulated_halos_match_the_oracle,
+    redistributed_cells_match_the_oracles,
     random_exchanges_in_chunks_match_the_oracles,
     exchanges_in_chunks_without_pinned_memory_match_the_oracles,
     exchanges_in_chunks_in_flight_at_once_keep_apart,

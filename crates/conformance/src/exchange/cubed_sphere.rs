@@ -10,7 +10,7 @@ use haloport_core::{BlockLayout, Communicator, Connectivity, Grid, Halo, IndexBo
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::splits::split;
+use super::splits::{on_some_ranks, split};
 use super::structured::{FieldCase, is_exchanged, owns};
 use crate::Failure;
 use crate::oracle::{CaseOptions, Name, Oracle, Rounds, name_of};
@@ -26,7 +26,7 @@ pub struct Case {
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 impl Case {
@@ -75,6 +75,21 @@ impl Case {
         })
     }
 
+    /// A case of the same cells and fields, cut and laid out in another way, on some of the ranks. `salt` tells it from others.
+    pub(super) fn again(&self, salt: u64) -> Case {
+        let number = self.rounds.number;
+        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt);
+        let mut extents = vec![TILES.len()];
+        extents.extend(self.levels);
+        extents.extend([self.cells; 2]);
+        Case {
+            connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
+            domains: on_some_ranks(&mut random, &extents, self.domains.len()),
+            rounds: self.rounds.with_fields(|field| field.in_another_layout(&mut random)),
+            ..self.clone()
+        }
+    }
+
     /// The same case, in messages; staged ones in chunks of at most `bytes`.
     pub fn in_chunks(self, bytes: usize) -> Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
@@ -87,6 +102,10 @@ impl Case {
 
     pub(super) fn first_field(&self) -> &FieldCase {
         &self.rounds.fields[0]
+    }
+
+    pub(super) fn oracle(&self) -> impl Oracle + '_ {
+        Globe { case: self, steps: steps(self.cells) }
     }
 
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
@@ -126,7 +145,7 @@ fn tiles(random: &mut StdRng, grid: &Grid, ranks: usize) -> Result<Vec<Vec<Index
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
-    let globe = Globe { case, steps: steps(case.cells) };
+    let globe = case.oracle();
     let run = || case.rounds.run(device, device, &case.pattern(comm)?, &globe);
     run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }

@@ -3,6 +3,7 @@
 //! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains (with
 //!   `splits`), halos and fields;
 //! - `accumulated`: halos of such domains, which go to their owners and are combined there;
+//! - `redistributed`: cells that go from their owners in one pattern to those in another one;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
@@ -16,6 +17,7 @@ pub mod line;
 pub mod out_of_step;
 pub mod random;
 mod random_cells;
+pub mod redistributed;
 pub mod repeated;
 pub mod sparse;
 mod splits;

@@ -68,6 +68,7 @@ pub fn variants<D: Device>() -> Vec<Call<D>> {
     vec![
         ("an unstructured pattern", |made| made.unstructured().map(drop)),
         ("a pattern on a cubed sphere", |made| made.cubed_sphere().map(drop)),
+        ("a redistribution", |made| Ok(made.patterns[0].redistribute(&made.patterns[1]).map(drop)?)),
         ("bind with options", |made| made.bind(0, BindOptions::default().path(DataPath::Messages))),
     ]
 }

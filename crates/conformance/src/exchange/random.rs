@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks, threads};
 
-use super::{accumulated, cubed_sphere, large, sparse, structured, tripolar, unstructured};
+use super::{accumulated, cubed_sphere, large, redistributed, sparse, structured, tripolar, unstructured};
 use crate::Failure;
 use crate::setting::setting;
 
@@ -84,6 +84,14 @@ pub fn tripolar_grids<D: Device>(device: &D, total: u64, most_ranks: usize) -> R
 /// As for [`boxes`].
 pub fn accumulated<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| accumulated::check(comm, device, number, size))
+}
+
+/// Cells that go from their owners in one pattern to those in another one, of domains of all kinds.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn redistributed<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| redistributed::check(comm, device, number, size))
 }
 
 /// Fields of two devices in one exchange, against the global oracle.

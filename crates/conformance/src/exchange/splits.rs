@@ -3,6 +3,7 @@
 use haloport_core::IndexBox;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 
 /// Cuts the grid at random into boxes and deals them to the ranks; some ranks may get none, others several.
 pub(super) fn split(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
@@ -56,6 +57,27 @@ fn deal(random: &mut StdRng, boxes: Vec<IndexBox>, ranks: usize) -> Vec<Vec<Inde
         domains[rank].push(domain);
     }
     domains
+}
+
+/// The ranks that own anything: all of them, or only some, in a random order.
+pub(super) fn owners(random: &mut StdRng, ranks: usize) -> Vec<usize> {
+    let mut some: Vec<usize> = (0..ranks).collect();
+    if random.random_bool(0.5) {
+        some.shuffle(random);
+        some.truncate(random.random_range(1..=ranks));
+    }
+    some
+}
+
+/// As [`split`], or [`product`], dealt to only some of the ranks.
+pub(super) fn on_some_ranks(random: &mut StdRng, extents: &[usize], ranks: usize) -> Vec<Vec<IndexBox>> {
+    let cut = if random.random_bool(0.4) { product } else { split };
+    let (domains, owners) = (cut(random, extents, ranks), owners(random, ranks));
+    let mut moved = vec![Vec::new(); ranks];
+    for (rank, domains) in domains.into_iter().enumerate() {
+        moved[owners[rank % owners.len()]].extend(domains);
+    }
+    moved
 }
 
 /// Slabs of the grid across an axis, dealt to the ranks in turn.

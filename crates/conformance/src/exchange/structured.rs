@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::splits::{in_slabs, product, split};
+use super::splits::{in_slabs, on_some_ranks, product, split};
 use crate::Failure;
 use crate::oracle::{
     CaseField, CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of, random_element,
@@ -32,7 +32,7 @@ pub struct Case {
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 /// A random field on a grid.
@@ -154,6 +154,20 @@ impl Case {
         }
     }
 
+    /// A case of the same cells and fields, cut and laid out in another way, on some of the ranks. `salt` tells it from others.
+    pub(super) fn again(&self, salt: u64) -> Case {
+        let seed = self.rounds.number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt;
+        let (mut random, axes) = (StdRng::seed_from_u64(seed), self.extents.len());
+        Case {
+            extents: self.extents.clone(),
+            periodic: (0..axes).map(|_| random.random_bool(0.5)).collect(),
+            widths: (0..axes).map(|_| (random.random_range(0..=2), random.random_range(0..=2))).collect(),
+            connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
+            domains: on_some_ranks(&mut random, &self.extents, self.domains.len()),
+            rounds: self.rounds.with_fields(|field| field.in_another_layout(&mut random)),
+        }
+    }
+
     /// The same case, in messages; staged ones in chunks of at most `bytes`.
     pub fn in_chunks(self, bytes: usize) -> Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
@@ -227,6 +241,13 @@ impl FieldCase {
             memory: random_memory(random),
             vector: Vec::new(),
         }
+    }
+
+    /// A field with the same cells and elements, which lie in another way in memory.
+    pub(super) fn in_another_layout(&self, random: &mut StdRng) -> FieldCase {
+        let made = FieldCase::without_levels(random, self.order.len());
+        let FieldCase { place, order, padding, wider, memory, .. } = made;
+        FieldCase { place, order, padding, wider, memory, ..self.clone() }
     }
 
     /// The same, with components along the axes of one of `choices` if its elements have a sign.

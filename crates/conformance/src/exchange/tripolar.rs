@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::splits::split;
+use super::splits::{on_some_ranks, split};
 use super::structured::{FieldCase, is_exchanged, owns};
 use crate::Failure;
 use crate::oracle::{CaseOptions, Name, Oracle, Rounds, name_of};
@@ -30,7 +30,7 @@ pub struct Case {
     connectivity: Connectivity,
     /// The domains of each rank.
     domains: Vec<Vec<IndexBox>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 impl Case {
@@ -74,6 +74,22 @@ impl Case {
         }
     }
 
+    /// A case of the same cells and fields, cut and laid out in another way, on some of the ranks. `salt` tells it from others.
+    pub(super) fn again(&self, salt: u64) -> Case {
+        let number = self.rounds.number;
+        let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt);
+        let mut widths: Vec<(usize, usize)> =
+            self.widths.iter().map(|_| (random.random_range(0..=2), random.random_range(0..=2))).collect();
+        widths[self.y].1 = widths[self.y].1.min(self.extents[self.y] - 2);
+        Case {
+            widths,
+            connectivity: if random.random_bool(0.7) { Connectivity::All } else { Connectivity::Faces },
+            domains: on_some_ranks(&mut random, &self.extents, self.domains.len()),
+            rounds: self.rounds.with_fields(|field| field.in_another_layout(&mut random)),
+            ..self.clone()
+        }
+    }
+
     /// The same case, in messages; staged ones in chunks of at most `bytes`.
     pub fn in_chunks(self, bytes: usize) -> Case {
         Case { rounds: self.rounds.in_chunks(bytes), ..self }
@@ -86,6 +102,10 @@ impl Case {
 
     pub(super) fn first_field(&self) -> &FieldCase {
         &self.rounds.fields[0]
+    }
+
+    pub(super) fn oracle(&self) -> impl Oracle + '_ {
+        Ocean { case: self, owners: self.owners() }
     }
 
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
@@ -136,7 +156,7 @@ impl Case {
 /// # Errors
 /// The first cell that is wrong on this rank, or the error of a call.
 pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<(), Failure> {
-    let ocean = Ocean { case, owners: case.owners() };
+    let ocean = case.oracle();
     let run = || case.rounds.run(device, device, &case.pattern(comm)?, &ocean);
     run().map_err(|error| format!("case {}: {error}\n{case:?}", case.rounds.number).into())
 }

@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::random_cells::{self, Domain};
-use super::structured;
+use super::{splits, structured};
 use crate::oracle::{
     CaseField, CaseOptions, FieldMaker, Lenders, Name, Oracle, Rounds, name_of, random_element,
     random_memory, run_interleaved,
@@ -29,11 +29,11 @@ pub struct Case {
     ranks: Vec<Vec<Domain>>,
     /// For each rank, the ids that its exchange fills; all if there is no list.
     listed: Vec<Option<Vec<i64>>>,
-    rounds: Rounds<FieldCase>,
+    pub(super) rounds: Rounds<FieldCase>,
 }
 
 #[derive(Debug, Clone)]
-struct FieldCase {
+pub(super) struct FieldCase {
     element: ElementType,
     further_axes: Vec<usize>,
     levels: Option<std::ops::Range<usize>>,
@@ -68,6 +68,28 @@ impl Case {
                 options: CaseOptions::random(random),
                 count: random.random_range(1..=3),
             },
+        }
+    }
+
+    /// A case of the same cells and fields, dealt and laid out in another way, to some of the ranks. `salt` tells it from
+    /// others.
+    pub(super) fn again(&self, salt: u64) -> Case {
+        let (number, ranks) = (self.rounds.number, self.ranks.len());
+        let random = &mut StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt);
+        let all = self.ranks.iter().flatten().flat_map(|domain| domain.ids.iter().zip(&domain.owned));
+        let mut ids: Vec<i64> = all.filter(|(_, owned)| **owned).map(|(id, _)| *id).collect();
+        if random.random_bool(0.5) {
+            ids.sort_unstable();
+        }
+        let (owner_of, mut domains) = random_cells::deal(random, ids.len(), ranks);
+        let owners = splits::owners(random, ranks);
+        domains.iter_mut().for_each(|rank| *rank = owners[*rank % owners.len()]);
+        let dealt = random_cells::random_domains(random, &ids, &owner_of, &domains, ranks);
+        let listed = dealt.iter().map(|domains| random_cells::random_list(random, domains)).collect();
+        Case {
+            listed: if random.random_bool(0.5) { listed } else { vec![None; ranks] },
+            ranks: dealt,
+            rounds: self.rounds.with_fields(|field| field.in_another_layout(random)),
         }
     }
 
@@ -115,7 +137,7 @@ impl Case {
         Ok(pattern)
     }
 
-    fn here(&self, rank: usize) -> Here {
+    pub(super) fn here(&self, rank: usize) -> Here {
         Here {
             number: self.rounds.number,
             domains: self.ranks[rank].clone(),
@@ -153,6 +175,22 @@ impl FieldCase {
             further_axes,
             lenders: Lenders::random(random),
             memory: random_memory(random),
+        }
+    }
+
+    /// A field with the same cells and elements, which lie in another way in memory.
+    fn in_another_layout(&self, random: &mut StdRng) -> FieldCase {
+        let further = self.further_axes.len();
+        let blocked = random.random_bool(0.4).then(|| random.random_range(1..=12));
+        let mut order: Vec<usize> = (0..=further).chain(blocked.map(|_| 0)).collect();
+        order.shuffle(random);
+        FieldCase {
+            blocked,
+            order,
+            place: if random.random_bool(0.5) { ComponentPlace::Fastest } else { ComponentPlace::Slowest },
+            padding: (0..=further).map(|_| random.random_range(0..3)).collect(),
+            memory: random_memory(random),
+            ..self.clone()
         }
     }
 }
@@ -219,7 +257,7 @@ pub fn interleaved<D: Device>(comm: &Communicator, device: &D, number: u64) -> R
 
 /// The part of a case that one rank has.
 #[derive(Debug)]
-struct Here {
+pub(super) struct Here {
     number: u64,
     domains: Vec<Domain>,
     listed: Option<Vec<i64>>,

@@ -18,10 +18,10 @@ pub(crate) trait CaseField: FieldSet {
 }
 
 /// The fields of a case on one rank.
-pub(super) type CaseFields<'m> = Vec<Box<dyn CaseField + 'm>>;
+pub(crate) type CaseFields<'m> = Vec<Box<dyn CaseField + 'm>>;
 
 /// The fields of a case on one rank, for a plan to which addresses are passed.
-pub(super) type PlacedFields<'m> = Vec<Box<dyn PlacedField + 'm>>;
+pub(crate) type PlacedFields<'m> = Vec<Box<dyn PlacedField + 'm>>;
 
 pub(super) struct Owned<'m, D: Device> {
     pub(super) described: Described<'m>,
@@ -29,7 +29,7 @@ pub(super) struct Owned<'m, D: Device> {
 }
 
 /// A field of a case whose memory is passed to a plan by its addresses.
-pub(super) trait PlacedField: CaseField {
+pub(crate) trait PlacedField: CaseField {
     fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError>;
     /// The address of each block.
     fn addresses(&self) -> Result<Vec<Pointer>, FieldError>;
@@ -47,6 +47,14 @@ pub(super) struct Paired<'m, D: Device> {
     pub(super) fields: SourceTarget<AnyField<D>, AnyField<D>>,
 }
 
+/// A field of one pattern whose cells are read, and a field of another pattern that they fill.
+pub(super) struct Moved<'m, D: Device> {
+    pub(super) source: Described<'m>,
+    pub(super) target: Described<'m>,
+    pub(super) fields: SourceTarget<AnyField<D>, AnyField<D>>,
+}
+
+haloport_core::field_set!(impl['m, D: Device] for Moved<'m, D> { fields });
 haloport_core::field_set!(impl['m, D: Device] for Owned<'m, D> { field });
 haloport_core::field_set!(impl['m, D: Device] for Paired<'m, D> { fields });
 haloport_core::field_set!(impl['m, T: Element, D: Device] for Borrowed<'m, T, D> { field });
@@ -63,13 +71,35 @@ impl<D: Device> PlacedField for Owned<'_, D> {
 
 impl<D: Device> PlacedField for Paired<'_, D> {
     fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError> {
-        let SourceTarget { source, target } = &self.fields;
-        let source = field_layout(source)?.with_vector(vector)?;
-        Ok(field_layout(target)?.with_vector(vector)?.with_source(source))
+        pair_layout(&self.fields, vector)
     }
 
     fn addresses(&self) -> Result<Vec<Pointer>, FieldError> {
-        Ok([addresses(&self.fields.source)?, addresses(&self.fields.target)?].concat())
+        pair_addresses(&self.fields)
+    }
+}
+
+impl<D: Device> PlacedField for Moved<'_, D> {
+    fn field_layout(&self, vector: &[usize]) -> Result<FieldLayout, FieldError> {
+        pair_layout(&self.fields, vector)
+    }
+
+    fn addresses(&self) -> Result<Vec<Pointer>, FieldError> {
+        pair_addresses(&self.fields)
+    }
+}
+
+impl<D: Device> CaseField for Moved<'_, D> {
+    fn prepare(&mut self, round: u64) -> Result<(), Failure> {
+        prepare(&mut self.fields.source, &self.source, round)?;
+        prepare(&mut self.fields.target, &self.target, round)
+    }
+
+    fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
+        verify(&self.fields.source, &self.source, round, false)
+            .map_err(|error| format!("of a source: {error}"))?;
+        verify(&self.fields.target, &self.target, round, after)
+            .map_err(|error| format!("of a target: {error}").into())
     }
 }
 
@@ -103,6 +133,20 @@ fn field_layout<D: Device>(field: &AnyField<D>) -> Result<FieldLayout, FieldErro
     let domains = 0..field.domain_count();
     let layouts = domains.map(|domain| field.layout(domain).cloned()).collect::<Result<_, _>>()?;
     Ok(FieldLayout::new(field.device(), field.element(), layouts))
+}
+
+fn pair_layout<D: Device>(
+    SourceTarget { source, target }: &SourceTarget<AnyField<D>, AnyField<D>>,
+    vector: &[usize],
+) -> Result<FieldLayout, FieldError> {
+    let source = field_layout(source)?.with_vector(vector)?;
+    Ok(field_layout(target)?.with_vector(vector)?.with_source(source))
+}
+
+fn pair_addresses<D: Device>(
+    SourceTarget { source, target }: &SourceTarget<AnyField<D>, AnyField<D>>,
+) -> Result<Vec<Pointer>, FieldError> {
+    Ok([addresses(source)?, addresses(target)?].concat())
 }
 
 fn addresses<D: Device>(field: &AnyField<D>) -> Result<Vec<Pointer>, FieldError> {

@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::element_types::for_type;
-use super::fields::{Borrowed, CaseField, Owned, Paired, PlacedField};
+use super::fields::{Borrowed, CaseField, Moved, Owned, Paired, PlacedField};
 use super::truth::{Described, Oracle};
 use super::values::UNTOUCHED;
 use crate::Failure;
@@ -129,6 +129,19 @@ pub(super) fn make_placed<'m, D: Device>(
     }
     let target = make_owned(device, pattern, oracle, maker, number)?.field;
     Ok(Box::new(Paired { described, fields: SourceTarget { source: field, target } }))
+}
+
+/// Makes a field of one pattern whose cells are read, and a field of another pattern that they fill.
+pub(crate) fn make_moved<'m, D: Device, M: FieldMaker>(
+    device: &D,
+    (from, to): (&Pattern, &Pattern),
+    (source, target): (&'m dyn Oracle, &'m dyn Oracle),
+    makers: (&M, &M),
+    number: usize,
+) -> Result<Box<dyn PlacedField + 'm>, Failure> {
+    let Owned { described: source, field } = make_owned(device, from, source, makers.0, number)?;
+    let Owned { described: target, field: filled } = make_owned(device, to, target, makers.1, number)?;
+    Ok(Box::new(Moved { source, target, fields: SourceTarget { source: field, target: filled } }))
 }
 
 /// Makes a field in memory that was allocated on the device beforehand, by address.

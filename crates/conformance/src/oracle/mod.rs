@@ -15,8 +15,8 @@ mod rounds;
 mod truth;
 mod values;
 
-pub(crate) use fields::CaseField;
-pub(crate) use make::{FieldMaker, Lenders, random_element, random_memory};
+pub(crate) use fields::{CaseField, CaseFields, PlacedField, PlacedFields};
+pub(crate) use make::{FieldMaker, Lenders, make_moved, random_element, random_memory};
 pub(crate) use options::CaseOptions;
-pub(crate) use rounds::{Rounds, run_interleaved};
+pub(crate) use rounds::{Rounds, run_at_addresses, run_interleaved, run_passed, run_rounds};
 pub(crate) use truth::{Name, Oracle, name_of};

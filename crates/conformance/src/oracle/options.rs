@@ -103,7 +103,7 @@ impl CaseOptions {
     }
 
     /// The options of the library.
-    pub(super) fn options(&self) -> BindOptions {
+    pub(crate) fn options(&self) -> BindOptions {
         let options = BindOptions::default().prefer(self.path).copied_by(self.copied_by).order(self.order);
         let options = self.chunk.into_iter().fold(options, BindOptions::staging_chunk);
         self.moved_from.into_iter().fold(options, BindOptions::staging_copy)

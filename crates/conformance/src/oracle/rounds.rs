@@ -25,6 +25,12 @@ pub(crate) struct Rounds<F> {
 }
 
 impl<F: FieldMaker> Rounds<F> {
+    /// The same with a field in place of each.
+    pub(crate) fn with_fields<G>(&self, field: impl FnMut(&F) -> G) -> Rounds<G> {
+        let Rounds { number, ref fields, options, count } = *self;
+        Rounds { number, fields: fields.iter().map(field).collect(), options, count }
+    }
+
     /// The same, in messages; staged ones in chunks of at most `bytes`.
     pub(crate) fn in_chunks(self, bytes: usize) -> Rounds<F> {
         Rounds { options: self.options.in_chunks(bytes), ..self }
@@ -186,7 +192,7 @@ fn unevenly(
 }
 
 /// Runs rounds of one exchange, each with another schedule, and verifies each.
-fn run_rounds<D: Device, E: Device>(
+pub(crate) fn run_rounds<D: Device, E: Device>(
     device: &D,
     other: &E,
     mut exchange: Exchange<CaseFields<'_>>,
@@ -227,7 +233,7 @@ fn run_rounds<D: Device, E: Device>(
 
 /// Runs rounds of one plan, to which this rank passes one of two sets of fields, in an order of its own. The other set must
 /// stay as it is.
-fn run_passed<D: Device>(
+pub(crate) fn run_passed<D: Device>(
     device: &D,
     mut plan: Exchange<Passed>,
     mut sets: [CaseFields<'_>; 2],
@@ -265,7 +271,7 @@ fn run_passed<D: Device>(
 
 /// Runs rounds of one plan with two exchanges in flight, to which this rank passes the addresses of two of three sets of
 /// fields, in an order of its own. The third set must stay as it is.
-fn run_at_addresses<D: Device>(
+pub(crate) fn run_at_addresses<D: Device>(
     device: &D,
     mut plan: Exchange<Passed>,
     mut sets: [PlacedFields<'_>; 3],

@@ -7,7 +7,7 @@ use crate::counting::{Counters, Counting};
 use haloport_conformance::{Failure, drawn, ensure};
 use haloport_core::pattern::SetupCost;
 use haloport_core::{
-    Communicator, Field, Grid, Halo, HaloCells, IndexSet, Pattern, PatternError, Split, run_ranks,
+    Communicator, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, PatternError, Split, run_ranks,
 };
 use haloport_cpu::CpuDevice;
 use haloport_mesh::{LocalItems, LocalMesh, Mesh, Neighbourhood, Partition};
@@ -141,6 +141,41 @@ fn boxes_of_any_shape_are_found_at_the_cost_of_ones_own_neighbours() {
         })
         .unwrap();
     }
+}
+
+/// Between cuts that are shifted by half a domain, each rank has two neighbours on either side.
+#[test]
+fn a_redistribution_on_1024_ranks_has_the_cost_of_ones_own_cells() {
+    const OWNED: i64 = 16;
+    let all = RANKS as i64 * OWNED;
+    run_ranks(RANKS, |comm| -> Result<(), Failure> {
+        comm.set_time_limit(Some(Duration::from_secs(300)));
+        let (comm, counters) = Counting::around(&comm);
+        let grid = Grid::new([all as usize])?;
+        let first = comm.rank() as i64 * OWNED;
+        let last = comm.rank() + 1 == RANKS;
+        let shifted =
+            [first + if first > 0 { OWNED / 2 } else { 0 }, if last { all } else { first + OWNED * 3 / 2 }];
+        let boxes = |[lower, upper]: [i64; 2]| {
+            Pattern::structured(&comm, &grid, &[IndexBox::new([lower], [upper])], &Halo::uniform(1))
+        };
+        let lists = |[lower, upper]: [i64; 2]| {
+            let set = IndexSet::new(&(lower..upper).collect::<Vec<_>>(), &[]);
+            Pattern::unstructured(&comm, &[set], &HaloCells::All)
+        };
+        let from_to = [first, first + OWNED];
+        for [from, to] in [[boxes(from_to)?, boxes(shifted)?], [lists(from_to)?, lists(shifted)?]] {
+            counters.take();
+            let made = from.redistribute_with_halo(&to)?;
+            let (cost, counts) = (made.setup_cost(), counters.take());
+            ensure!(cost.messages == counts.sent, "{cost:?}, and the transport counts {counts:?}");
+            let (table, messages) = if from.grid().is_some() { (32, 32) } else { (10 * OWNED as usize, 100) };
+            ensure!(cost.largest_table <= table && cost.messages <= messages, "{cost:?}");
+            ensure!(counts.received <= 2 * messages, "{counts:?}");
+        }
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]

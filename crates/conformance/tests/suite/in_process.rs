@@ -108,6 +108,11 @@ fn accumulated_halos_match_the_oracle() {
 }
 
 #[test]
+fn redistributed_cells_match_the_oracles() {
+    random::redistributed(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
+}
+
+#[test]
 fn random_exchanges_on_tripolar_grids_match_geometry() {
     random::tripolar_grids(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
 }

@@ -19,6 +19,7 @@ haloport_conformance::backend_tests! { some_queued:
     exchanges_in_chunks_without_pinned_memory_match_the_oracles,
     exchanges_in_chunks_in_flight_at_once_keep_apart,
     accumulated_halos_match_the_oracle,
+    redistributed_cells_match_the_oracles,
     uneven_ranks_need_no_call_of_a_neighbour_that_has_started,
     messages_larger_than_a_chunk_are_cut,
     a_chunk_arrives_while_the_next_one_is_packed,

@@ -282,6 +282,11 @@ impl Communicator {
         self.transport()
     }
 
+    /// Whether both are handles to the same communicator.
+    pub(crate) fn is_same(&self, other: &Communicator) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The transport.
     pub(crate) fn transport(&self) -> &Arc<dyn Transport> {
         &self.inner.transport

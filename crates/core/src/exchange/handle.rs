@@ -45,7 +45,7 @@ impl<F> Exchange<F> {
         self.turns.is_ready(ticket)
     }
 
-    /// The pattern.
+    /// The pattern; of a [redistribution](crate::Redistribution), that of the target.
     pub fn pattern(&self) -> &Pattern {
         &self.turns.pattern
     }
@@ -87,10 +87,22 @@ impl Pattern {
     /// # Errors
     /// See [`BindError`].
     pub fn bind_with<F: FieldSet>(&self, fields: F, options: BindOptions) -> Result<Exchange<F>, BindError> {
+        Exchange::bound(self, self, fields, options)
+    }
+}
+
+impl<F: FieldSet> Exchange<F> {
+    /// Collective: binds `fields` to the pieces of `pieces`. `pattern` is the one that the exchange names as its own.
+    pub(super) fn bound(
+        pieces: &Pattern,
+        pattern: &Pattern,
+        fields: F,
+        options: BindOptions,
+    ) -> Result<Exchange<F>, BindError> {
         let (builders, identities) = Binder::collect(&fields);
-        let _steps = self.comm().enter(CollectiveCall::Bind { pattern: self.number() })?;
-        let (bound, settled) = bind_fields(self, builders, &options)?;
-        let turns = Turns::new(self, vec![bound], &PassedFields::default(), settled, options.on_complete);
+        let _steps = pieces.comm().enter(CollectiveCall::Bind { pattern: pieces.number() })?;
+        let (bound, settled) = bind_fields(pieces, builders, &options)?;
+        let turns = Turns::new(pattern, vec![bound], &PassedFields::default(), settled, options.on_complete);
         Ok(Exchange { turns, fields: OwnedFields::new(fields, identities) })
     }
 }

@@ -47,8 +47,8 @@
 //! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
 //! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what
 //! a user holds: `handle`, the type `Exchange`, and the starts of one that owns its fields; `passed`, those of one whose fields
-//! are passed; `turns`, the exchanges that can be in flight at once; `pending`, one in flight; and `overlap`, an exchange with
-//! other work in one call.
+//! are passed; `redistribution`, both of cells that go from one pattern to another; `turns`, the exchanges that can be in
+//! flight at once; `pending`, one in flight; and `overlap`, an exchange with other work in one call.
 
 mod agree;
 mod cells;
@@ -60,6 +60,7 @@ mod overlap;
 mod part;
 mod passed;
 mod pending;
+mod redistribution;
 mod turns;
 mod ways;
 mod work;

@@ -96,7 +96,7 @@ impl Pattern {
         fields: F,
         options: BindOptions,
     ) -> Result<Exchange<Passed>, BindError> {
-        Exchange::made(self, Binder::collect_layouts(&fields), options)
+        Exchange::made(self, self, Binder::collect_layouts(&fields), options)
     }
 
     /// Collective: as [`plan_with`](Pattern::plan_with), from layouts alone. The fields may be on several devices.
@@ -108,20 +108,22 @@ impl Pattern {
         fields: &[FieldLayout],
         options: BindOptions,
     ) -> Result<Exchange<Passed>, BindError> {
-        Exchange::made(self, LayoutSet::of(fields), options)
+        Exchange::made(self, self, LayoutSet::of(fields), options)
     }
 }
 
 /// An exchange whose fields are passed to each start.
 impl Exchange<Passed> {
-    fn made(
+    /// Collective: makes a plan for the pieces of `pieces`. `pattern` is the one that the plan names as its own.
+    pub(super) fn made(
+        pieces: &Pattern,
         pattern: &Pattern,
         layouts: LayoutSet,
         options: BindOptions,
     ) -> Result<Exchange<Passed>, BindError> {
         let (parts, expected) = layouts.expected();
-        let _steps = pattern.comm().enter(CollectiveCall::Plan { pattern: pattern.number() })?;
-        let (bound, settled) = bind_layouts(pattern, parts, &options)?;
+        let _steps = pieces.comm().enter(CollectiveCall::Plan { pattern: pieces.number() })?;
+        let (bound, settled) = bind_layouts(pieces, parts, &options)?;
         let turns = Turns::new(pattern, bound, &expected, settled, options.on_complete);
         Ok(Exchange { turns, fields: OwnedFields::new(Passed::default(), [].into()) })
     }
@@ -200,7 +202,8 @@ impl Exchange<Passed> {
     /// writes the halo; until `finish` has returned and, on an asynchronous device, the work is done that `finish` has put
     /// into its stream; after an error, and if `finish` is not called, until the plan is dropped. A plan in flight is not
     /// forgotten (`mem::forget`). If halos are [accumulated](BindOptions::accumulate), nothing else writes the halo for as
-    /// long, and from the call of `finish` on, nothing else reads or writes owned cells.
+    /// long, and from the call of `finish` on, nothing else reads or writes owned cells. In a [redistribution](crate::Redistribution),
+    /// nothing else writes the source, and nothing else reads or writes the target.
     ///
     /// # Errors
     /// [`ExchangeError::AddressCount`], [`ExchangeError::Address`] and [`ExchangeError::AllInFlight`] leave the plan as

@@ -122,8 +122,8 @@ impl<'e, F> Pending<'e, F> {
     /// The cells that a domain of a field owns, for reading from the host while halos travel: those of
     /// [`Pattern::owned`](crate::Pattern::owned), and the field's cells beyond sides at which no exchange fills cells,
     /// such as the ends of a grid that is not periodic. This includes all cells that a stencil as wide as the halo
-    /// reads for [`Regions::interior`](crate::Regions::interior). `field` selects the field. On asynchronous devices,
-    /// blocks until earlier exchanges have written their halos.
+    /// reads for [`Regions::interior`](crate::Regions::interior). A [redistribution](crate::Redistribution) lends no cells.
+    /// `field` selects the field. On asynchronous devices, blocks until earlier exchanges have written their halos.
     ///
     /// # Errors
     /// [`FieldError::NotHostAccessible`], [`FieldError::NoSuchDomain`], [`FieldError::NotInExchange`] if `field`
@@ -135,8 +135,8 @@ impl<'e, F> Pending<'e, F> {
     ) -> Result<View<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
         let owned = self.untouched(field.layout(domain)?, domain, Pattern::owned);
-        // SAFETY: the field belongs to this exchange, which until `finish` writes halo cells alone; a view that writes
-        // other cells takes `&mut self`.
+        // SAFETY: the field belongs to this exchange, which until `finish` writes halo cells alone, or, if it is one of a
+        // redistribution, lends no cells; a view that writes other cells takes `&mut self`.
         unsafe { field.view_in_flight(domain, owned) }
     }
 

@@ -44,8 +44,8 @@ pub(crate) struct SourceField {
     pub(crate) anchor: Option<u32>,
     /// As in [`BoundField`].
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
-    /// The memory of the two fields, if they own it.
-    pub(crate) storages: Vec<Arc<Storage>>,
+    /// As in [`BoundField`].
+    pub(crate) storage: Option<Arc<Storage>>,
     /// Why the two fields do not belong together, in words.
     pub(crate) misfit: Option<String>,
 }
@@ -68,9 +68,17 @@ impl BoundField {
         }
     }
 
+    /// The memory at one end, if it lives as long as this.
+    pub(crate) fn storage_at(&self, end: End) -> Option<&Arc<Storage>> {
+        match (&self.source, end) {
+            (Some(source), End::Source) => source.storage.as_ref(),
+            _ => self.storage.as_ref(),
+        }
+    }
+
     /// The memory of the fields that own theirs.
     pub(crate) fn storages(&self) -> impl Iterator<Item = &Arc<Storage>> {
-        self.storage.iter().chain(self.source.iter().flat_map(|source| &source.storages))
+        self.storage.iter().chain(self.source.iter().filter_map(|source| source.storage.as_ref()))
     }
 
     /// The axes from the slowest to the fastest in memory, in the largest block that is read.
@@ -96,12 +104,10 @@ impl FieldRef<'_> {
         }
     }
 
-    /// The field, with cells that are read from `source`, as an exchange stores it. Its memory is packed and unpacked by
-    /// `start` and `finish` alone.
+    /// The field, with cells that are read from `source`, as an exchange stores it.
     pub(crate) fn bound_from(&self, source: FieldRef<'_>, misfit: Option<String>) -> BoundField {
-        let storages = [source.storage, self.storage].into_iter().flatten().cloned().collect();
-        let source = SourceField { anchor: None, blocks: source.blocks.to_vec(), storages, misfit };
-        BoundField { storage: None, source: Some(source), ..self.bound() }
+        let (storage, blocks) = (source.storage.cloned(), source.blocks.to_vec());
+        BoundField { source: Some(SourceField { anchor: None, blocks, storage, misfit }), ..self.bound() }
     }
 
     /// Why the cells of `source` cannot arrive in this field, in words.

@@ -2,16 +2,16 @@
 //!
 //! The grid is cut into equal bins of about the shape of a domain, at most one for each rank. Rank `b` is the keeper of
 //! bin `b`: it stores the domains that overlap the bin, with their owners, and detects gaps and overlaps in it. A rank
-//! registers its domains with the bins that they overlap, and asks the bins that its halos overlap. So the memory and
-//! the messages of a rank grow only with its own cells and neighbours. With bins of another shape, the number of
-//! domains that overlap a bin would grow with the number of ranks.
+//! registers its domains with the bins that they overlap, and asks the bins that overlap the cells that it wants:
+//! its halos, or its domains in another pattern. So the memory and the messages of a rank grow only with its own cells and
+//! neighbours. With bins of another shape, the number of domains that overlap a bin would grow with the number of ranks.
 
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::halo_boxes::HaloBox;
+use super::halo_boxes::WantedBox;
 use super::{Cells, PatternError, Piece, SetupCost, agree_on_findings};
 use crate::comm::Communicator;
 use crate::domain::{Grid, IndexBox, Split};
@@ -31,7 +31,7 @@ struct Owner {
     domain: usize,
 }
 
-/// The number of a halo box, and a domain that owns cells of it.
+/// The number of a wanted box, and a domain that owns cells of it.
 type Answer = (usize, Owner, IndexBox);
 
 /// The domains that overlap the bin of this rank.
@@ -83,17 +83,17 @@ impl Directory {
         Ok(Bin { domains })
     }
 
-    /// Collective: finds the owners of the cells in `halo`. The result is ordered by owner, and for one owner in the
-    /// order of `halo`.
+    /// Collective: finds the owners of the cells that are `wanted`. The result is ordered by owner, and for one owner in
+    /// the order of `wanted`.
     pub(super) fn look_up(
         &self,
         comm: &Communicator,
         bin: &Bin,
-        halo: &[HaloBox],
+        wanted: &[WantedBox],
         cost: &mut SetupCost,
     ) -> Result<BTreeMap<usize, Vec<Piece>>, PatternError> {
         let mut questions: BTreeMap<usize, Vec<(usize, IndexBox)>> = BTreeMap::new();
-        for (number, part) in halo.iter().enumerate() {
+        for (number, part) in wanted.iter().enumerate() {
             for bin in self.overlapping(&part.source()) {
                 questions.entry(bin).or_default().push((number, part.source()));
             }
@@ -117,8 +117,8 @@ impl Directory {
         found.dedup();
         let mut pieces: BTreeMap<usize, Vec<Piece>> = BTreeMap::new();
         for (number, owner, domain) in found {
-            let Some(part) = halo.get(number) else {
-                let why = format!("it answered question {number} of {}", halo.len());
+            let Some(part) = wanted.get(number) else {
+                let why = format!("it answered question {number} of {}", wanted.len());
                 return Err(TransportError::Malformed { sender: owner.rank, why }.into());
             };
             let Some(source) = domain.intersection(&part.source()) else { continue };

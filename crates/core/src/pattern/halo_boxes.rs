@@ -1,10 +1,10 @@
-//! The halos of the domains of a rank, as boxes of the grid.
+//! The cells that a rank wants, as boxes of the grid: the halos of its domains, and its owned cells, if another pattern has them.
 
 use crate::domain::{Grid, HaloWidths, IndexBox, Renumbering, cubed_sphere};
 
-/// A box of halo cells within one image of the grid, or one tile of a cubed sphere.
+/// A box of cells to fill, within one image of the grid, or one tile of a cubed sphere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct HaloBox {
+pub(super) struct WantedBox {
     pub(super) domain: usize,
     /// The cells in the numbering of the domain.
     pub(super) target: IndexBox,
@@ -12,7 +12,7 @@ pub(super) struct HaloBox {
     pub(super) numbering: Renumbering,
 }
 
-impl HaloBox {
+impl WantedBox {
     /// The cells in the numbering of the grid.
     pub(super) fn source(&self) -> IndexBox {
         self.numbering.source(&self.target)
@@ -21,7 +21,7 @@ impl HaloBox {
 
 /// The halos of all domains, cut at periodic ends of the grid, at a fold and at edges of tiles, without the cells beyond
 /// other ends. On a folded grid also the duplicates of the domains.
-pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> Vec<HaloBox> {
+pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox]) -> Vec<WantedBox> {
     domains
         .iter()
         .enumerate()
@@ -30,9 +30,23 @@ pub(super) fn halo_boxes(grid: &Grid, widths: &HaloWidths, domains: &[IndexBox])
             let own = grid.fold().filter(|_| !owned.is_empty()).map(|_| images(grid, owned));
             let duplicates =
                 own.into_iter().flatten().filter(|(_, numbering)| numbering.orientation.is_turned());
-            halo.chain(duplicates).map(move |(target, numbering)| HaloBox { domain, target, numbering })
+            halo.chain(duplicates).map(move |(target, numbering)| WantedBox { domain, target, numbering })
         })
         .collect()
+}
+
+/// The owned cells of all domains; without the duplicates of a folded grid if `halo_boxes` has these.
+pub(super) fn owned_boxes(grid: &Grid, domains: &[IndexBox], without_duplicates: bool) -> Vec<WantedBox> {
+    let owned = domains.iter().enumerate().filter(|(_, owned)| !owned.is_empty());
+    let boxes = owned.flat_map(|(domain, owned)| {
+        let parts = match grid.fold() {
+            Some(_) if without_duplicates => images(grid, owned),
+            _ => vec![(*owned, Renumbering::default())],
+        };
+        let parts = parts.into_iter().filter(|(_, numbering)| !numbering.orientation.is_turned());
+        parts.map(move |(target, numbering)| WantedBox { domain, target, numbering })
+    });
+    boxes.collect()
 }
 
 /// Cuts `region` into parts that lie in one image of the grid each, with their numbering in the grid. A region wider

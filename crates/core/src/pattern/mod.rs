@@ -10,7 +10,9 @@
 //! - `lists`: cells that the program has listed itself, for both ends;
 //! - `piece`: the cells that one domain sends to another;
 //! - `regions`: the cells that can be computed while halos travel;
-//! - `axis_by_axis`: patterns that fill the same halos one axis after the other.
+//! - `axis_by_axis`: patterns that fill the same halos one axis after the other;
+//! - `redistribution`: the cells that each rank sends to each other rank, from the owned cells of one pattern to those of
+//!   another one.
 //!
 //! An [exchange](crate::exchange) binds a pattern to fields.
 
@@ -22,6 +24,7 @@ mod lists;
 mod locations;
 mod on_grid;
 mod piece;
+mod redistribution;
 mod regions;
 mod structured;
 mod unstructured;
@@ -34,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 pub use on_grid::GridPattern;
 pub use piece::{Cells, Piece};
+pub use redistribution::Redistribution;
 pub use regions::{CellRegions, Regions};
 
 use crate::comm::Communicator;
@@ -58,6 +62,8 @@ struct Inner {
     setup: SetupCost,
     /// If cells go from halos to their owners.
     reversal: Option<Reversal>,
+    /// The pattern of the fields from which cells are read, if it is another one.
+    source: Option<Pattern>,
 }
 
 /// How cells go from halos to their owners.
@@ -208,7 +214,8 @@ impl Pattern {
         sends: BTreeMap<usize, Vec<Piece>>,
         setup: SetupCost,
     ) -> Pattern {
-        let inner = Inner { comm: comm.clone(), number, domains, receives, sends, setup, reversal: None };
+        let (comm, reversal, source) = (comm.clone(), None, None);
+        let inner = Inner { comm, number, domains, receives, sends, setup, reversal, source };
         Pattern { inner: Arc::new(inner) }
     }
 
@@ -217,8 +224,8 @@ impl Pattern {
         &self.inner.comm
     }
 
-    /// The number of the pattern on its communicator, from 1, in the order in which patterns are made. It is the same
-    /// on all ranks, and errors name it.
+    /// The number of the pattern on its communicator, from 1, in the order in which patterns and
+    /// [redistributions](Redistribution) are made. It is the same on all ranks, and errors name it.
     pub fn number(&self) -> u32 {
         self.inner.number
     }
@@ -316,6 +323,9 @@ impl Pattern {
     /// exist or has no such cell. [`regions`](Pattern::regions) returns the cells that can be computed without the
     /// halo.
     pub fn interior(&self, domain: usize) -> Option<IndexBox> {
+        if self.is_redistribution() {
+            return None;
+        }
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => {
                 let owned = *boxes.get(domain)?;
@@ -332,6 +342,9 @@ impl Pattern {
     /// A box of cells that `domain` owns: all of them, on a [folded grid](Grid::folded) without the duplicates, or, for
     /// an unstructured domain, the longest run of local indices. `None` for a domain that does not exist or owns no cells.
     pub fn owned(&self, domain: usize) -> Option<IndexBox> {
+        if self.is_redistribution() {
+            return None;
+        }
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => {
                 let owned = boxes.get(domain).copied().filter(|owned| !owned.is_empty())?;
@@ -358,9 +371,10 @@ impl Pattern {
         receives: BTreeMap<usize, Vec<Piece>>,
         sends: BTreeMap<usize, Vec<Piece>>,
     ) -> Pattern {
-        let Inner { comm, number, domains, setup, reversal, .. } = &*self.inner;
-        let (comm, domains, number) = (comm.clone(), domains.clone(), *number);
-        let inner = Inner { comm, number, domains, receives, sends, setup: *setup, reversal: *reversal };
+        let Inner { comm, number, domains, setup, reversal, source, .. } = &*self.inner;
+        let (comm, domains, number, source) = (comm.clone(), domains.clone(), *number, source.clone());
+        let (setup, reversal) = (*setup, *reversal);
+        let inner = Inner { comm, number, domains, receives, sends, setup, reversal, source };
         Pattern { inner: Arc::new(inner) }
     }
 
@@ -371,7 +385,7 @@ impl Pattern {
                 |(&rank, pieces): (&usize, &Vec<Piece>)| (rank, pieces.iter().map(Piece::reversed).collect());
             pieces.iter().map(of_rank).collect()
         };
-        let Inner { comm, number, domains, receives, sends, setup, .. } = &*self.inner;
+        let Inner { comm, number, domains, receives, sends, setup, source, .. } = &*self.inner;
         let inner = Inner {
             comm: comm.clone(),
             number: *number,
@@ -380,6 +394,7 @@ impl Pattern {
             sends: reversed(receives),
             setup: *setup,
             reversal: Some(reversal),
+            source: source.clone(),
         };
         Pattern { inner: Arc::new(inner) }
     }
@@ -442,6 +457,12 @@ enum Description {
     },
     Unstructured,
     Lists,
+    /// The numbers of the two patterns, and whether the halo of the target is filled.
+    Redistribution {
+        source: u32,
+        target: u32,
+        fills_halo: bool,
+    },
 }
 
 /// Collective: checks that all ranks have the same description and no rank has an error in its arguments. A rank with
@@ -485,7 +506,7 @@ fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), P
 
 /// The text of the first difference between the descriptions of this rank and of rank 0.
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
-    use Description::{Lists, Structured, Unstructured};
+    use Description::{Lists, Redistribution, Structured, Unstructured};
     let (
         Structured { cells, periodic, cubed_sphere, fold, widths },
         Structured {
@@ -498,9 +519,13 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
     ) = (mine, first)
     else {
         let show = |it: &Description| match it {
-            Structured { .. } => "structured",
-            Unstructured => "unstructured",
-            Lists => "made from lists",
+            Structured { .. } => "structured".into(),
+            Unstructured => "unstructured".into(),
+            Lists => "made from lists".into(),
+            Redistribution { source, target, fills_halo } => {
+                let halo = if *fills_halo { " with its halo" } else { "" };
+                format!("a redistribution from pattern {source} to pattern {target}{halo}")
+            }
         };
         return (mine != first)
             .then(|| format!("the pattern is {} here and {} on rank 0", show(mine), show(first)));

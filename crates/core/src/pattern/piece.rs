@@ -1,5 +1,6 @@
 //! Pieces: cells of one domain that fill the halo of another one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,13 @@ pub struct Piece {
     pub target: Cells,
     /// For each axis of the target, the axis of the source along which it runs.
     pub orientation: Orientation,
+}
+
+/// The pieces that a rank receives from each rank, and those that it sends to each rank, in the order in which they travel.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    pub(super) receives: BTreeMap<usize, Vec<Piece>>,
+    pub(super) sends: BTreeMap<usize, Vec<Piece>>,
 }
 
 /// Cells of a domain.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::box_directory::{Directory, exchange_lists};
-use super::halo_boxes::halo_boxes;
+use super::halo_boxes::{WantedBox, halo_boxes};
+use super::piece::Pieces;
 use super::{Description, Domains, Pattern, PatternError, Piece, SetupCost, agree, check_sends};
 use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{Grid, GridError, Halo, IndexBox};
@@ -29,22 +30,33 @@ pub(super) fn make(
 
     let mut cost = SetupCost::default();
     cost.count_table(domains.len());
-    let directory = Directory::new(comm, grid, domains)?;
-    let bin = directory.register(comm, domains, &mut cost)?;
     let halo = halo_boxes(grid, &widths, domains);
-    let receives = directory.look_up(comm, &bin, &halo, &mut cost)?;
+    let Pieces { receives, sends } = pieces(comm, (grid, domains), &halo, &mut cost)?;
+    let domains = Domains::Structured { grid: *grid, widths, boxes: domains.to_vec() };
+    Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
+}
+
+/// Collective: finds the owners of the cells that this rank wants, and asks them for the cells. This rank owns `domains` of
+/// `grid`.
+pub(super) fn pieces(
+    comm: &Communicator,
+    (grid, domains): (&Grid, &[IndexBox]),
+    wanted: &[WantedBox],
+    cost: &mut SetupCost,
+) -> Result<Pieces, PatternError> {
+    let directory = Directory::new(comm, grid, domains)?;
+    let bin = directory.register(comm, domains, cost)?;
+    let receives = directory.look_up(comm, &bin, wanted, cost)?;
     let requests: Vec<(usize, Vec<Piece>)> =
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
-    let sends: BTreeMap<usize, Vec<Piece>> =
-        exchange_lists(comm, &requests, &mut cost)?.into_iter().collect();
+    let sends: BTreeMap<usize, Vec<Piece>> = exchange_lists(comm, &requests, cost)?.into_iter().collect();
     check_sends(&sends, |piece| {
         let (owned, source) = (domains.get(piece.source_domain), piece.source.as_box());
         owned.zip(source).is_some_and(|(owned, source)| {
             owned.axes() == source.axes() && !source.is_empty() && owned.encloses(source)
         })
     })?;
-    let domains = Domains::Structured { grid: *grid, widths, boxes: domains.to_vec() };
-    Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
+    Ok(Pieces { receives, sends })
 }
 
 /// Collective: tells the other ranks, which make a pattern, that this one has no grid.

@@ -16,18 +16,19 @@ use crate::comm::{CollectiveCall, Communicator};
 use crate::domain::{HaloCells, IndexSet, Orientation};
 use crate::transport::{Reduction, TransportError};
 
-/// A halo cell to fill.
+/// A cell to fill.
 #[derive(Debug, Clone, Copy)]
-struct WantedCell {
-    domain: u32,
-    index: u32,
-    id: i64,
+pub(super) struct WantedCell {
+    pub(super) domain: u32,
+    /// Its local index in the domain.
+    pub(super) index: u32,
+    pub(super) id: i64,
     /// The owner, if the domain names it.
-    owner: Option<usize>,
+    pub(super) owner: Option<usize>,
 }
 
 impl WantedCell {
-    /// The text of the error if the cell was not found, or not on the named rank.
+    /// The text of the error if the halo cell was not found, or not on the named rank.
     fn complaint(&self, comm: &Communicator, location: &Location) -> Option<String> {
         let WantedCell { domain, index, id, owner } = self;
         let me = comm.rank();
@@ -78,15 +79,18 @@ pub(super) fn make(
         receives.iter().map(|(&owner, pieces)| (owner, pieces.clone())).collect();
     cost.messages += requests.iter().filter(|(owner, _)| *owner != comm.rank()).count();
     let sends: BTreeMap<usize, Vec<Piece>> = comm.sparse_exchange(&requests)?.into_iter().collect();
-    check_sends(&sends, |piece| {
-        let (set, source) = (domains.get(piece.source_domain), piece.source.as_list());
-        set.zip(source).is_some_and(|(set, source)| {
-            source.iter().all(|&index| set.owned().get(index as usize).is_some_and(|owned| *owned))
-        })
-    })?;
+    check_sends(&sends, |piece| owns(domains, piece))?;
     cost.count_table(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
     let domains = Domains::Unstructured { sets: domains.to_vec(), runs: OnceLock::new() };
     Ok(Pattern::new((comm, steps.number()), domains, receives, sends, cost))
+}
+
+/// Whether the domains own the cells that a piece is sent from.
+pub(super) fn owns(domains: &[IndexSet], piece: &Piece) -> bool {
+    let (set, source) = (domains.get(piece.source_domain), piece.source.as_list());
+    set.zip(source).is_some_and(|(set, source)| {
+        source.iter().all(|&index| set.owned().get(index as usize).is_some_and(|owned| *owned))
+    })
 }
 
 /// The longest runs of local indices in each domain: of owned cells, and of owned cells that are not sent.
@@ -182,7 +186,7 @@ fn ask_owners(
 
 /// Collects the cells that one domain sends to another into a piece, in the local order of the target, so that they are
 /// unpacked in sequence.
-fn pieces(wanted: &[WantedCell], locations: &[Location]) -> BTreeMap<usize, Vec<Piece>> {
+pub(super) fn pieces(wanted: &[WantedCell], locations: &[Location]) -> BTreeMap<usize, Vec<Piece>> {
     type Lists = (Vec<u32>, Vec<u32>);
     let mut lists: BTreeMap<(usize, u32, u32), Lists> = BTreeMap::new();
     for (cell, location) in wanted.iter().zip(locations) {

@@ -27,6 +27,7 @@ mod out_of_step;
 mod overlap;
 mod pending;
 mod plan;
+mod redistribute;
 mod routes;
 mod share;
 mod source_target;

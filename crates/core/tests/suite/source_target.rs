@@ -66,6 +66,23 @@ fn cells_of_one_field_arrive_in_another_of_another_layout() {
 }
 
 #[test]
+fn pairs_that_own_their_memory_are_copied_straight_and_all_at_once() {
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let pattern = row(&comm)?;
+        let (source, target) = (Numbers::new(&device()?, &pattern)?, Numbers::new(&device()?, &pattern)?);
+        let options = BindOptions::default().path(DataPath::Direct).order(HaloOrder::AxisByAxis);
+        let mut exchange = pattern.bind_with(SourceTarget { source, target }, options)?;
+        assert_eq!(exchange.choice().order, HaloOrder::AllNeighbours);
+        let SourceTarget { source, target } = exchange.fields_mut();
+        source.view_mut(0)?.fill_with(|cell, _| value(cell, 1));
+        target.view_mut(0)?.fill_with(|_, _| -1.0);
+        exchange.run()?;
+        verify_target(&comm, &exchange.fields().target.view(0)?, 1)
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_plan_takes_pairs_as_fields_and_as_addresses() {
     everywhere(|comm| {
         let pattern = row(comm)?;

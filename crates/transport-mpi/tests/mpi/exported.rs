@@ -2,7 +2,7 @@
 
 use haloport_conformance::exported::{Exporting, NAME, exporting};
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{ensure, structured, unstructured};
+use haloport_conformance::{ensure, redistributed, structured, unstructured};
 use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
 
@@ -13,13 +13,15 @@ type RingExchange = Exchange<Field<f64, Exporting<CpuDevice>>>;
 /// The cells of each rank, in a ring.
 const CELLS: usize = 100;
 
-/// `count` random exchanges of boxes and of lists against their oracles, and the lifetime of mapped memory.
+/// `count` random exchanges of boxes and of lists, and as many redistributions, against their oracles, and the lifetime of
+/// mapped memory.
 pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     let device = exporting(&CpuDevice::with_threads(1)?);
     memory_is_kept_until_nobody_reaches_it(comm, &device)?;
     for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
+        redistributed::check(comm, &device, number, size)?;
     }
     for number in numbers(count.div_ceil(5)) {
         structured::interleaved(comm, &device, number)?;
@@ -27,7 +29,7 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     comm.barrier()?;
     if comm.rank() == 0 {
         println!(
-            "{} ranks: {count} random exchanges of boxes and {count} of lists in exported memory",
+            "{} ranks: {count} random exchanges of boxes, {count} of lists and {count} redistributions in exported memory",
             comm.size()
         );
     }

@@ -45,7 +45,9 @@ mod scheduled;
 mod shared;
 
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{cubed_sphere, large, repeated, structured, tripolar, unstructured};
+use haloport_conformance::{
+    cubed_sphere, large, redistributed, repeated, structured, tripolar, unstructured,
+};
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
@@ -181,6 +183,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         cubed_sphere::check(comm, &device, &case)?;
         let case = tripolar::Case::new(number, ranks, size);
         tripolar::check(comm, &device, &case)?;
+        redistributed::check(comm, &device, number, size)?;
     }
     for number in numbers(fewer) {
         structured::check(comm, &device, &structured::Case::planes(number, ranks))?;
@@ -203,7 +206,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         let near = (0..ranks).filter(|&peer| comm.is_near(peer)).count();
         println!(
             "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of \
-             unstructured domains and {fewer} each on cubed spheres and folded grids"
+             unstructured domains, {fewer} each on cubed spheres and folded grids, and {fewer} redistributions"
         );
     }
     Ok(())

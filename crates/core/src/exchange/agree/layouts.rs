@@ -164,7 +164,7 @@ fn expected(device: DeviceId, field: &FieldRef<'_>) -> ExpectedField {
 /// `target`, with cells that are read from `source`.
 fn joined(source: BoundField, target: BoundField, misfit: Option<String>) -> BoundField {
     let BoundField { anchor, blocks, .. } = source;
-    let source = SourceField { anchor, blocks, storages: Vec::new(), misfit };
+    let source = SourceField { anchor, blocks, storage: None, misfit };
     BoundField { source: Some(source), ..target }
 }
 

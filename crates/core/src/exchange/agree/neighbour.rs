@@ -32,7 +32,7 @@ impl PartFields {
         let direct = is_forward && matches!(path, DataPath::Quickest | DataPath::Direct);
         let mut published = None;
         if direct && pattern.comm().has_threads() {
-            let window = Arc::new(Window::new(self.lent()));
+            let window = Arc::new(Window::new(self.lent(End::Source)));
             published = to.transport().publish(peer, tag, &window)?.then_some(window);
         }
         let (near, pieces) = (to.is_near(), to.sent());
@@ -43,8 +43,8 @@ impl PartFields {
         };
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
-            published: published.is_some() && field.storage.is_some(),
-            handle: if near && direct { self.field_handle(field, pieces) } else { None },
+            published: published.is_some() && field.storage_at(End::Source).is_some(),
+            handle: if near && direct { self.field_handle(field, End::Source, pieces) } else { None },
             in_place: can_send_in_place(field),
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
@@ -310,8 +310,6 @@ impl PartFields {
     fn no_direct_copies(&self, field: &BoundField, offered: &FieldOffer, threads: bool) -> Obstacle {
         if field.anchor.is_some() {
             Obstacle::Passed
-        } else if field.source.is_some() {
-            Obstacle::TwoFields
         } else if field.storage.is_none() {
             Obstacle::ReceiverMemory
         } else if !offered.published && offered.handle.is_none() && (threads || self.may_reach_others()) {

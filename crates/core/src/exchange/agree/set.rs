@@ -220,9 +220,9 @@ tuples!(A B C D E F G H);
 
 /// Two fields of one exchange: cells are read from `source` and arrive in the halo of `target`, for programs whose
 /// arrays to send and to receive differ. The two may have different layouts; device, element type, components, levels
-/// and vector components are the same. The halo of `source` and the owned cells of `target` are not touched.
-///
-/// Its messages are always packed and unpacked.
+/// and vector components are the same. The halo of `source` and the owned cells of `target` are not touched. A
+/// [redistribution](crate::Redistribution) reads the owned cells of `source`, a field of one pattern, and fills those of
+/// `target`, a field of another.
 ///
 /// ```
 /// use haloport_core::{Field, Grid, Halo, Pattern, SourceTarget, Split, run_ranks};
@@ -248,7 +248,7 @@ tuples!(A B C D E F G H);
 pub struct SourceTarget<S, T> {
     /// The field from which cells are read.
     pub source: S,
-    /// The field whose halo is filled.
+    /// The field whose cells are filled.
     pub target: T,
 }
 

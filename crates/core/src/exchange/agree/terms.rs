@@ -107,8 +107,7 @@ fn agree(
     let reversal = options.accumulate.map(|combine| Reversal { combine, zero_halo: options.zero_halo });
     let forward = pattern.clone();
     let pattern = &reversal.map_or_else(|| pattern.clone(), |reversal| pattern.reversed(reversal));
-    let comm = pattern.comm();
-    let in_flight = options.in_flight.unwrap_or(1);
+    let (comm, in_flight) = (pattern.comm(), options.in_flight.unwrap_or(1));
     let BindOptions { path, or_next, order, copied_by, .. } = *options;
     let chunk = options.staging_chunk.unwrap_or(DEFAULT_STAGING_CHUNK);
     let moved_from = options.staging_copy.unwrap_or(DEFAULT_STAGING_COPY);
@@ -120,12 +119,10 @@ fn agree(
     refuse(comm.agree(complaint(&mine, &first, pattern, &parts, options, most_in_flight))?)?;
     let wanted = agree_on_shapes(pattern, &parts, path)?;
     let steps = match order {
-        // Along one axis, cells would arrive that go on along the next.
-        _ if reversal.is_some() => None,
         HaloOrder::AllNeighbours => None,
-        HaloOrder::AxisByAxis | HaloOrder::Quickest => {
-            pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?
-        }
+        // Along one axis, cells would arrive that go on along the next.
+        _ if reversal.is_some() || pattern.is_redistribution() => None,
+        _ => pattern.axis_by_axis(parts.iter().all(|part| part.advances_when_polled()))?,
     };
     let order = match (&steps, order) {
         (None, _) => HaloOrder::AllNeighbours,
@@ -179,6 +176,12 @@ fn complaint(
     }
     if options.zero_halo && options.accumulate.is_none() {
         return Some("the option `zero_halo` is set without `accumulate`; set both or none".into());
+    }
+    if pattern.is_redistribution() && options.accumulate.is_some() {
+        return Some(
+            "the option `accumulate` is set for a redistribution, which accumulates no halo; leave it out"
+                .into(),
+        );
     }
     let misfit = parts.iter().find_map(|part| part.misfit(pattern));
     misfit.or_else(|| cannot_combine(pattern, parts, pattern.reversal()?))

@@ -62,20 +62,28 @@ pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
 /// Checks that a field has a block for each domain that holds the domain's own cells and its halo. Describes the first
 /// misfit in words.
 pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
-    let Some(source) = &field.source else { return misfit_at(pattern, number, field, End::Target) };
+    let Some(source) = &field.source else {
+        if pattern.is_redistribution() {
+            return Some(format!(
+                "field {number} has no source; expected a `SourceTarget`, as a redistribution reads one field and fills another"
+            ));
+        }
+        return misfit_at(pattern, number, field, End::Target);
+    };
     if let Some(misfit) = &source.misfit {
         return Some(format!("field {number} {misfit}"));
     }
-    for ((_, from), (_, to)) in source.blocks.iter().zip(&field.blocks) {
-        if let Some(difference) = difference(&shape(pattern, to), &shape(pattern, from)) {
-            return Some(format!("field {number} has {difference} in its source, field {}", number - 1));
-        }
+    // Blocks of one field are alike.
+    if let (Some((_, from)), Some((_, to))) = (source.blocks.first(), field.blocks.first())
+        && let Some(difference) = difference(&shape(pattern, to), &shape(pattern, from))
+    {
+        return Some(format!("field {number} has {difference} in its source, field {}", number - 1));
     }
-    misfit_at(pattern, number - 1, field, End::Source)
+    misfit_at(pattern.at_source(), number - 1, field, End::Source)
         .or_else(|| misfit_at(pattern, number, field, End::Target))
 }
 
-/// As [`misfit`], at one end. Only targets need memory for the halo.
+/// As [`misfit`], at one end, with the pattern of the field there. Only targets need memory for the halo.
 fn misfit_at(pattern: &Pattern, number: usize, field: &BoundField, end: End) -> Option<String> {
     let domains = pattern.domain_count();
     let (blocks, _) = field.at(end);

@@ -101,7 +101,7 @@ pub(crate) fn in_place(
     let turned = !field.vector.is_empty() && piece.orientation.is_turned();
     Side::of_piece(field, piece)
         .packed_in_place(order, field.element.bytes(), &piece.orientation)
-        .filter(|_| field.storage.is_some() && !turned)
+        .filter(|_| field.storage_at(piece.end).is_some() && !turned)
 }
 
 impl MessageSet {

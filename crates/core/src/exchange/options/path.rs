@@ -203,8 +203,6 @@ pub enum Obstacle {
     Threads,
     /// The exchange does not know the memory: fields are passed to each start.
     Passed,
-    /// Cells are read from one field and arrive in another ([`SourceTarget`](crate::SourceTarget)).
-    TwoFields,
     /// The field that is filled is in memory that was lent to the exchange.
     ReceiverMemory,
     /// The field that is read is in memory that other ranks cannot reach: it was lent to the exchange, or was not
@@ -224,7 +222,6 @@ named!(Obstacle {
     Apart => "apart",
     Threads => "threads",
     Passed => "passed",
-    TwoFields => "two-fields",
     ReceiverMemory => "receiver-memory",
     SenderMemory => "sender-memory",
     Device => "device",
@@ -241,7 +238,6 @@ impl Obstacle {
             Obstacle::Apart => "the two ranks share no memory",
             Obstacle::Threads => "threads of one process do not pack into shared memory",
             Obstacle::Passed => "memory is passed to each start, so that no other rank can know it",
-            Obstacle::TwoFields => "cells are read from one field and arrive in another",
             Obstacle::ReceiverMemory => "the receiver's memory was lent to the exchange",
             Obstacle::SenderMemory => {
                 "the sender's memory was not allocated for sharing, or was lent to the exchange"

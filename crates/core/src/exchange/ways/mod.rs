@@ -127,7 +127,10 @@ impl PartFields {
 
     /// The number and the shape of each field; the shape is `None` on a rank without blocks.
     pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
-        let first = |field: &BoundField| field.blocks.first().map(|(_, layout)| shape(pattern, layout));
+        let first = |field: &BoundField| {
+            let block = field.blocks.first().or_else(|| field.at(End::Source).0.first());
+            block.map(|(_, layout)| shape(pattern, layout))
+        };
         self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
     }
 
@@ -138,7 +141,9 @@ impl PartFields {
 
     /// Whether an exchange can go on to the next axis whenever it is polled, so that halos may be filled axis by axis.
     pub(crate) fn advances_when_polled(&self) -> bool {
-        self.device.info().runs_on_host() && self.fields.iter().all(|(_, field)| field.storage.is_some())
+        // What arrives in one field cannot go on from another one.
+        let goes_on = |field: &BoundField| field.storage.is_some() && field.source.is_none();
+        self.device.info().runs_on_host() && self.fields.iter().all(|(_, field)| goes_on(field))
     }
 
     /// Describes in words the first field that does not fit the pattern.

@@ -12,7 +12,7 @@ use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Way;
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
 use crate::exchange::ways::{DeviceMemory, PartFields};
-use crate::field::{BlockLayout, BoundField, ranges_of};
+use crate::field::{BlockLayout, BoundField, End, ranges_of};
 use crate::log;
 use crate::pattern::Piece;
 use crate::transport::{Lease, SharedMemory, TransportError, Window};
@@ -25,13 +25,13 @@ pub(crate) struct MappedField {
 }
 
 impl PartFields {
-    /// Returns a handle by which other processes of this node can map a field; `None` if they cannot map all cells that
-    /// are `sent`.
-    pub(crate) fn field_handle(&self, field: &BoundField, sent: &[Piece]) -> Option<FieldHandle> {
-        let storage = field.storage.as_ref()?;
+    /// Returns a handle by which other processes of this node can map a field at one end; `None` if they cannot map all
+    /// cells that are `sent`.
+    pub(crate) fn field_handle(&self, field: &BoundField, end: End, sent: &[Piece]) -> Option<FieldHandle> {
+        let (storage, blocks) = (field.storage_at(end)?, field.at(end).0);
         if self.device.info().runs_on_host() {
             let Lease { memory, token, .. } = storage.lease()?;
-            let blocks = blocks_from(memory.pointer(), field);
+            let blocks = blocks_from(memory.pointer(), blocks);
             let all = shares(memory, sent, &blocks, field.element);
             return all.then(|| FieldHandle { memory: MemoryToken::Shared(token.clone()), blocks });
         }
@@ -39,7 +39,7 @@ impl PartFields {
         match memory.export() {
             Ok(token) => Some(FieldHandle {
                 memory: MemoryToken::Exported(self.device.info().id.backend.to_string(), token),
-                blocks: blocks_from(memory.begin(), field),
+                blocks: blocks_from(memory.begin(), blocks),
             }),
             Err(DeviceError::Unsupported { .. }) => None,
             Err(error) => {
@@ -101,10 +101,10 @@ impl PartFields {
 }
 
 /// The offset of each block of a field in bytes from `begin`, and its layout.
-fn blocks_from(begin: Pointer, field: &BoundField) -> Vec<(i64, BlockLayout)> {
+fn blocks_from(begin: Pointer, blocks: &[(Pointer, BlockLayout)]) -> Vec<(i64, BlockLayout)> {
     let begin = begin.as_ptr().addr() as i64;
     let from_begin = |pointer: Pointer| pointer.as_ptr().addr() as i64 - begin;
-    field.blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone())).collect()
+    blocks.iter().map(|(pointer, layout)| (from_begin(*pointer), layout.clone())).collect()
 }
 
 /// Whether all elements of all blocks lie within `bytes`.
@@ -188,17 +188,19 @@ impl PartFields {
         })
     }
 
-    /// The fields that may be lent: those that own their memory.
-    pub(crate) fn lent(&self) -> LentFields {
+    /// The fields at one end that may be lent: those that own their memory.
+    pub(crate) fn lent(&self, end: End) -> LentFields {
         let mut blocks = Vec::new();
         for (position, (_, field)) in self.fields.iter().enumerate() {
-            if field.storage.is_some() {
-                blocks.extend(field.blocks.iter().enumerate().map(|(domain, (pointer, layout))| LentBlock {
-                    field: position,
-                    domain,
-                    device: self.device.info().id,
-                    pointer: *pointer,
-                    layout: layout.clone(),
+            if field.storage_at(end).is_some() {
+                blocks.extend(field.at(end).0.iter().enumerate().map(|(domain, (pointer, layout))| {
+                    LentBlock {
+                        field: position,
+                        domain,
+                        device: self.device.info().id,
+                        pointer: *pointer,
+                        layout: layout.clone(),
+                    }
                 }));
             }
         }
@@ -213,7 +215,7 @@ impl PartFields {
     pub(crate) fn owners(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
         self.fields
             .iter()
-            .filter_map(|(_, field)| field.storage.clone())
+            .flat_map(|(_, field)| field.storages().cloned())
             .map(|storage| storage as _)
             .collect()
     }

@@ -362,8 +362,8 @@ impl<D: Device> BorrowedWindow<D> {
         // Both ends have bound their copies from the same memory for the message, so there are copies.
         let copies = copies.ok_or(TransportError::PeerGaveUp { peer: self.peer })?;
         // SAFETY: the window is open to us or has a message, so its owner neither writes nor frees what we read until we
-        // have returned it; the targets are halo cells of our own fields, which are in flight, and only `finish` touches
-        // borrowed fields.
+        // have returned it; the targets are the cells of our own fields that are filled, which are in flight, and only
+        // `finish` touches borrowed fields.
         unsafe { copies.run(lane)? };
         lane.device.record(&self.copied, lane.stream)?;
         Ok(())

@@ -127,7 +127,7 @@ impl<D: Device> BoundMessages<D> {
             combining,
             groups_sent: 0,
             buffers: Arc::new(buffers),
-            in_place: in_place.into_iter().filter_map(|at| binding.fields[at].1.storage.clone()).collect(),
+            in_place: in_place.into_iter().flat_map(|at| binding.fields[at].1.storages().cloned()).collect(),
         };
         let opened = (|| -> Result<(), TransportError> {
             for BoundMessage { layout, copies, .. } in sends {

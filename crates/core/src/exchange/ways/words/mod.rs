@@ -15,6 +15,7 @@ use super::offer::{AnsweredWord, FieldHandle, LentFields, Offer, lent_blocks, le
 use super::{PartFields, WORD_BYTES};
 use crate::exchange::cells::Neighbour;
 use crate::exchange::options::{CopiedBy, Way};
+use crate::field::End;
 use crate::transport::{Lease, TransportError, Window};
 use windows::StreamWord;
 
@@ -38,7 +39,7 @@ impl PartFields {
         to: Neighbour<'_>,
         tag: u32,
     ) -> Result<Option<(Arc<Window>, StreamWord)>, TransportError> {
-        let window = Arc::new(Window::new(self.lent()));
+        let window = Arc::new(Window::new(self.lent(End::Target)));
         let Some(word) = lent_word(&window).cloned() else { return Ok(None) };
         let is_published = to.transport().publish(to.peer, tag, &window)?;
         Ok(is_published.then_some((window, word)))
@@ -67,7 +68,7 @@ impl PartFields {
         segment: &Segment,
     ) -> Option<(Arc<Window>, Vec<Option<FieldHandle>>)> {
         let handles = self.fields.iter().zip(ways).map(|((_, field), way)| match way {
-            Way::Direct => self.field_handle(field, to.received()).map(Some),
+            Way::Direct => self.field_handle(field, End::Target, to.received()).map(Some),
             _ => Some(None),
         });
         let handles = handles.collect::<Option<Vec<_>>>()?;
