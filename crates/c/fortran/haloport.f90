@@ -273,13 +273,14 @@ module haloport
       integer(c_int32_t), value :: axes, which
       integer(c_int64_t), intent(out) :: lower(*), upper(*)
     end function
-    integer(c_int) function hpf_plan_create(pattern, grid_axes, axes, vector, origin, fixed, in_flight, path, plan, &
+    integer(c_int) function hpf_plan_create(pattern, grid_axes, axes, vector, origin, fixed, in_flight, path, accumulate, &
+      zero_halo, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: grid_axes, fixed, in_flight
-      character(kind=c_char), intent(in) :: axes(*), vector(*), path(*)
+      integer(c_int32_t), value :: grid_axes, fixed, in_flight, zero_halo
+      character(kind=c_char), intent(in) :: axes(*), vector(*), path(*), accumulate(*)
       integer(c_int64_t), intent(in) :: origin(*)
       type(c_ptr), intent(out) :: plan
       type(*), intent(inout), asynchronous :: a1(..)
@@ -1022,9 +1023,12 @@ contains
   !
   ! `path` is how data gets to other ranks: 'direct', 'shared', 'messages' or 'stream-messages', or 'quickest', the default. If a
   ! path is not possible, the call fails with the reason. `describe` of the plan tells the paths.
+  !
+  ! With `accumulate`, exchanges are turned round: each halo cell goes to its owner, where it is combined with what is there, in a
+  ! fixed order: 'sum', 'min', 'max', or 'replace', if no cell is in two halos. The halo is 0 afterwards with `zero_halo`.
   subroutine hp_plan_create(plan, pattern, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
-      axes, vector, halo, lower, fixed, in_flight, path, stat, errmsg)
+      axes, vector, halo, lower, fixed, in_flight, path, accumulate, zero_halo, stat, errmsg)
     type(hp_plan), intent(out) :: plan
     type(hp_pattern), intent(in) :: pattern
     type(*), intent(inout), asynchronous :: a1(..)
@@ -1034,15 +1038,16 @@ contains
     integer, intent(in), optional :: halo(:), lower(:)
     logical, intent(in), optional :: fixed
     integer, intent(in), optional :: in_flight
-    character(*), intent(in), optional :: path
+    character(*), intent(in), optional :: path, accumulate
+    logical, intent(in), optional :: zero_halo
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    character(:), allocatable :: words, directions, way
+    character(:), allocatable :: words, directions, way, combine
     integer(c_int64_t) :: origin(4)
-    integer(c_int32_t) :: keeps, flights
+    integer(c_int32_t) :: keeps, flights, zeroes
     integer :: axis_count
     origin = 0; keeps = 0; flights = 1; words = c_null_char
-    directions = c_null_char; way = c_null_char
+    directions = c_null_char; way = c_null_char; combine = c_null_char; zeroes = 0
     axis_count = min(max(int(pattern%axes), 1), 4)
     if (present(halo)) origin(:axis_count) = int(of_axes('halo', halo, axis_count), c_int64_t)
     if (present(lower)) origin(:axis_count) = 1 - int(of_axes('lower', lower, axis_count), c_int64_t)
@@ -1055,7 +1060,10 @@ contains
     if (present(axes)) words = trim(axes)//c_null_char
     if (present(vector)) directions = trim(vector)//c_null_char
     if (present(path)) way = trim(path)//c_null_char
-    call ended(hpf_plan_create(pattern%handle, pattern%axes, words, directions, origin, keeps, flights, way, plan%handle, &
+    if (present(accumulate)) combine = trim(accumulate)//c_null_char
+    if (present(zero_halo)) zeroes = flag(zero_halo)
+    call ended(hpf_plan_create(pattern%handle, pattern%axes, words, directions, origin, keeps, flights, way, combine, zeroes, &
+      plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine

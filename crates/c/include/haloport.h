@@ -303,6 +303,11 @@ typedef struct hp_options {
                                   "quickest": the quickest path that is possible. If another one is not, HP_REFUSED */
     hp_stream queue;           /* for memory of OpenCL or SYCL: a queue of its context, HP_ON or HP_SYCL; the plan keeps its
                                   native queue alive */
+    const char *accumulate;    /* turns exchanges round: each halo cell goes to its owner, where it is combined with what is there,
+                                  in a fixed order: "sum", "min", "max", or "replace", if no cell is in two halos. Null or "": halos
+                                  are filled. The same on all ranks */
+    int32_t zero_halo;         /* whether the halo is 0 after that */
+    int32_t unused;
 } hp_options;
 
 /* The initial values of these structs: hp_grid grid = HP_GRID_INIT; */

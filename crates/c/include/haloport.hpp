@@ -365,12 +365,17 @@ struct options {
     std::string path = "quickest";
     /// For memory of OpenCL or SYCL: a queue of its context.
     hp_stream queue{HP_DEFAULT, 0, 0};
+    /// How halo cells are combined with what their owners have: "sum", "min", "max" or "replace". Halos are filled if it is empty.
+    std::string accumulate;
+    /// Whether the halo is 0 after it was accumulated.
+    bool zero_halo = false;
 
     /// As haloport.h takes them, while they live.
     hp_options given(bool fixed) const {
         hp_options made = HP_OPTIONS_INIT;
         made.fixed = fixed, made.in_flight = in_flight, made.threads = threads;
         made.path = path.c_str(), made.queue = queue;
+        made.accumulate = accumulate.c_str(), made.zero_halo = zero_halo;
         return made;
     }
 };

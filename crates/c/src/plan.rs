@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use haloport::comm::TransportError;
 use haloport::device::{DeviceError, Pointer};
-use haloport::exchange::{ExchangeError, FieldLayout};
+use haloport::exchange::{Combine, ExchangeError, FieldLayout};
 use haloport::field::BlockLayout;
 use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
 
@@ -30,6 +30,9 @@ pub(crate) struct COptions {
     pub(crate) threads: i32,
     pub(crate) path: *const c_char,
     pub(crate) queue: CStream,
+    pub(crate) accumulate: *const c_char,
+    pub(crate) zero_halo: i32,
+    pub(crate) unused: i32,
 }
 
 // SAFETY: numbers, and pointers that may be null.
@@ -42,6 +45,8 @@ struct Options {
     threads: usize,
     path: DataPath,
     queue: Option<Queue>,
+    accumulate: Option<Combine>,
+    zero_halo: bool,
 }
 
 /// A plan and its exchanges in flight.
@@ -201,7 +206,8 @@ impl Checked {
             return Err(Failure::argument("fields: expected 1 or more, found 0"));
         }
         // SAFETY: the caller's promise, here and below.
-        let Options { fixed, in_flight, threads, path, queue } = unsafe { options_of(options)? };
+        let options = unsafe { options_of(options)? };
+        let Options { fixed, in_flight, threads, path, queue, accumulate, zero_halo } = options;
         let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
         let per_field = domains.cells.len().max(1);
         let arrays = fields * per_field;
@@ -256,7 +262,10 @@ impl Checked {
         if fixed {
             take(data, &empty(&made), &mut addresses)?;
         }
-        let options = BindOptions::default().in_flight(in_flight).path(path);
+        let mut options = BindOptions::default().in_flight(in_flight).path(path).zero_halo(zero_halo);
+        if let Some(combine) = accumulate {
+            options = options.accumulate(combine);
+        }
         Ok(Checked { fields: made, addresses, fixed, options, in_flight, queue })
     }
 }
@@ -318,13 +327,16 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
             threads: 1,
             path: DataPath::default(),
             queue: None,
+            accumulate: None,
+            zero_halo: false,
         });
     }
     // SAFETY: the caller's promise.
-    let (options, path) = unsafe {
+    let (options, path, accumulate) = unsafe {
         let options = sized(options, 0, "options")?;
         let path = text(options.path, "options.path")?;
-        (options, path)
+        let accumulate = text(options.accumulate, "options.accumulate")?;
+        (options, path, accumulate)
     };
     let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));
     let path = path.map(|path| path.parse::<DataPath>()).transpose();
@@ -335,6 +347,19 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
         path: path.map_err(|text| Failure::argument(format!("options.path: {text}")))?.unwrap_or_default(),
         // SAFETY: the caller's promise.
         queue: unsafe { Queue::of(options.queue)? },
+        accumulate: accumulate.map_or(Ok(None), combine)?,
+        zero_halo: options.zero_halo != 0,
+    })
+}
+
+/// The operation of this name; `None` if there is no name.
+fn combine(name: &str) -> Result<Option<Combine>, Failure> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let all = [Combine::Sum, Combine::Min, Combine::Max, Combine::Replace];
+    all.into_iter().find(|combine| combine.name() == name).map(Some).ok_or_else(|| {
+        Failure::argument(format!("options.accumulate: expected sum, min, max or replace, found {name:?}"))
     })
 }
 

@@ -33,6 +33,7 @@ program arrays
   call memory_of_the_library()
   call staggered()
   call reductions()
+  call accumulated()
   call tripolar()
   call described()
   call grid%free()
@@ -386,6 +387,24 @@ contains
     call cells%free()
     call hp_pattern_create(nodes, comms(1), [last + 1, last + 1], halo=[depth], like=cells, stat=stat, errmsg=text)
     call refused(stat, text, 'like: expected a pattern')
+  end subroutine
+
+  ! The halo is added to the cells of the other end, which own it.
+  subroutine accumulated()
+    type(hp_pattern) :: ring
+    type(hp_plan) :: back
+    real(real64) :: u(0:5)
+    integer :: stat
+    character(200) :: text
+    call hp_pattern_create(ring, comms(1), [4], halo=[1], periodic=[.true.])
+    call hp_plan_create(back, ring, u, accumulate='sum', zero_halo=.true.)
+    u = [1, 2, 3, 4, 5, 6]
+    call back%update(u)
+    call check(all(u == [0, 8, 3, 4, 6, 0]), 'halos that are accumulated')
+    call back%free()
+    call hp_plan_create(back, ring, u, accumulate='mean', stat=stat, errmsg=text)
+    call refused(stat, text, 'accumulate: expected sum, min, max or replace')
+    call ring%free()
   end subroutine
 
   subroutine reductions()

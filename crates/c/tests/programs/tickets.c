@@ -121,6 +121,32 @@ static void one_at_once(hp_plan *plan, int rank) {
     REFUSED(HP_ARGUMENT, "was finished", hp_finish(plan, ticket, STREAM));
 }
 
+/* Halo cells go to their owners, in two exchanges that are finished the other way round. */
+static void accumulate(hp_pattern *pattern, int rank) {
+    double values[2][CELLS];
+    void *first[] = {values[0]}, *second[] = {values[1]};
+    hp_array like = HP_ARRAY_INIT;
+    hp_options options = HP_OPTIONS_INIT;
+    hp_plan *plan;
+    hp_ticket tickets[2];
+    like.type = HP_F64, like.axes = 1, like.extent[0] = CELLS;
+    options.accumulate = "mean";
+    REFUSED(HP_ARGUMENT, "options.accumulate: expected sum, min, max or replace, found \"mean\"",
+            hp_plan_create(pattern, 1, &like, NULL, &options, &plan));
+    options.accumulate = "sum", options.zero_halo = 1, options.in_flight = 2;
+    REQUIRE(hp_plan_create(pattern, 1, &like, NULL, &options, &plan) == HP_OK);
+    for (int flight = 0; flight < 2; flight++)
+        for (int cell = 0; cell < CELLS; cell++) values[flight][cell] = 100 * flight + 10 * rank + cell;
+    REQUIRE(hp_start(plan, first, STREAM, &tickets[0]) == HP_OK && hp_start(plan, second, STREAM, &tickets[1]) == HP_OK);
+    REQUIRE(hp_finish(plan, tickets[1], STREAM) == HP_OK && hp_finish(plan, tickets[0], STREAM) == HP_OK);
+    for (int flight = 0; flight < 2; flight++) {
+        const double own = 100 * flight + 10 * rank, other = 100 * flight + 10 * (1 - rank), *found = values[flight];
+        REQUIRE(found[1] == own + 1 + other + CELLS - 1 && found[CELLS - 2] == own + CELLS - 2 + other);
+        REQUIRE(found[2] == own + 2 && found[0] == 0 && found[CELLS - 1] == 0);
+    }
+    REQUIRE(hp_plan_free(plan) == HP_OK);
+}
+
 static void *participate(void *argument) {
     static const int orders[6][FLIGHTS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     const participant *me = argument;
@@ -137,6 +163,7 @@ static void *participate(void *argument) {
         one_at_once(single, me->rank);
         REQUIRE(hp_plan_free(plan) == HP_OK && hp_plan_free(other) == HP_OK && hp_plan_free(single) == HP_OK);
     }
+    accumulate(pattern, me->rank);
     REQUIRE(hp_pattern_free(pattern) == HP_OK && hp_comm_free(me->comm) == HP_OK);
     return NULL;
 }

@@ -66,6 +66,14 @@ void lists(haloport::communicator &comm) {
     haloport::plan update(ring, view);
     update(view);
     EXPECT(cells[0] == 100 + comm.rank() && cells[1] == 100 + before);
+    haloport::options with;
+    with.accumulate = "max", with.zero_halo = true;
+    haloport::plan back(ring, with, view);
+    cells = {7, 100 + comm.rank()};
+    back(view);
+    EXPECT(cells[0] == 100 + behind && cells[1] == 0);
+    with.accumulate = "mean";
+    EXPECT(throws([&] { haloport::plan(ring, with, view); }, HP_ARGUMENT, "options.accumulate"));
 }
 
 void rank(haloport::communicator &comm) {
