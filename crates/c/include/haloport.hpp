@@ -8,8 +8,9 @@
 //   interior(u, v);
 //   pending.finish();
 //
-// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw. Destructors on a thread that
-// may not call MPI leave what is in flight as it was, and log it as an error: finish it before.
+// Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw. Destructors of plans,
+// exchanges and lines on a thread that may not call MPI leave what is in flight as it was, and log it as an error. Finish what is
+// pending on the right thread: later, only the destructor of its plan, exchange or line ends it.
 #ifndef HALOPORT_HPP
 #define HALOPORT_HPP
 

@@ -32,7 +32,7 @@ pub(crate) enum Status {
     Panic = 10,
 }
 
-/// All of them, with their names.
+/// Every status, with its name in the header.
 pub(crate) const NAMES: [(Status, &CStr); 11] = [
     (Status::Ok, c"HP_OK"),
     (Status::Argument, c"HP_ARGUMENT"),

@@ -168,8 +168,9 @@ impl Communicator {
     /// Parameters
     /// ----------
     /// values : float, array, or a list or tuple of these
-    ///     Arrays of float64 or float32, of any shape, which may be empty and differ by rank. A list or tuple is several sums,
-    ///     in one message; all ranks pass the same number. Arrays that are not contiguous in C order are copied.
+    ///     Arrays of NumPy, of float64 or float32, of any shape, which may be empty and differ by rank, and which nothing changes
+    ///     meanwhile. A list or tuple is several sums, in one message; all ranks pass the same number. Arrays with gaps are
+    ///     copied. An int is rounded to a float first.
     /// weights : the same
     ///     If given, values are multiplied by these, pair by pair, without rounding the products. Of the same shapes. An array
     ///     of bool chooses the values that are summed.

@@ -1,4 +1,4 @@
-//! Exact sums of what arrays have.
+//! Exact sums of arrays.
 
 use haloport::comm::ExactSum;
 use numpy::{PyArray1, PyArrayMethods};
@@ -61,9 +61,11 @@ fn exact_sum(
     if weights.getattr("dtype")?.getattr("kind")?.extract::<String>()? == "b" {
         return plain(&values.get_item(&weights)?);
     }
+    let py = values.py();
     let (values, weights) = (line_of_f64(&values)?, line_of_f64(&weights)?);
-    let mut sum = ExactSum::new();
-    sum.add_products(values.readonly().as_slice()?, weights.readonly().as_slice()?);
+    let (values, weights) = (values.readonly(), weights.readonly());
+    let (a, b, mut sum) = (values.as_slice()?, weights.as_slice()?, ExactSum::new());
+    py.detach(|| sum.add_products(a, b));
     Ok(sum)
 }
 
@@ -71,11 +73,15 @@ fn exact_sum(
 fn plain(values: &Bound<'_, PyAny>) -> PyResult<ExactSum> {
     // In the order in which it lies in memory.
     let line = values.call_method1(intern!(values.py(), "ravel"), ("K",))?;
-    let mut sum = ExactSum::new();
+    let (py, mut sum) = (line.py(), ExactSum::new());
     if let Ok(line) = line.cast::<PyArray1<f32>>() {
-        sum.add(line.readonly().as_slice()?);
+        let (line, sum) = (line.readonly(), &mut sum);
+        let terms = line.as_slice()?;
+        py.detach(|| sum.add(terms));
     } else {
-        sum.add(line.cast::<PyArray1<f64>>()?.readonly().as_slice()?);
+        let (line, sum) = (line.cast::<PyArray1<f64>>()?.readonly(), &mut sum);
+        let terms = line.as_slice()?;
+        py.detach(|| sum.add(terms));
     }
     Ok(sum)
 }
@@ -102,12 +108,15 @@ fn floats<'py>(object: &Bound<'py, PyAny>, name: &str, may_be_flags: bool) -> Py
         _ if is_number => "float64",
         _ => {
             return Err(PyTypeError::new_err(format!(
-                "{name}: expected floats of at most 64 bits, found {dtype}; a sum of integers is exact in int64"
+                "{name}: expected an array of NumPy with floats of at most 64 bits, found {dtype}; sums of integers are exact in \
+                 int64, and arrays of devices are copied to the host first"
             )));
         }
     };
     // In the same order in memory; a copy only if the type differs. A whole number is not of the same kind.
-    array.call_method1(intern!(py, "astype"), (native, "K", "unsafe", true, false))
+    let array = array.call_method1(intern!(py, "astype"), (native, "K", "unsafe", true, false))?;
+    // Parts of packed records may lie at any address.
+    numpy.call_method1(intern!(py, "require"), (array, py.None(), "A"))
 }
 
 /// All elements in C order.

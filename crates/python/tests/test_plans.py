@@ -227,10 +227,17 @@ def test_exact_sums(ranks: Ranks) -> None:
         assert comm.sum_exact((mine, mine), (np.ones_like(mine), mine > 0)) == [expected, math.fsum(whole[whole > 0])]
         assert comm.sum_exact(mine.astype(np.float32)) == math.fsum(whole.astype(np.float32))
         assert comm.sum_exact(np.empty((0, 3)) if comm.rank else np.full((2, 3), 0.1)) == math.fsum([0.1] * 6)
+        # At any address, and of other kinds of floats.
+        packed = np.zeros(1, [("number", "i4"), ("mass", "f8")])
+        packed["mass"] = 0.1
+        assert comm.sum_exact(packed["mass"]) == math.fsum([0.1] * comm.size)
+        assert comm.sum_exact(np.float16(0.5)) == comm.size / 2 and comm.sum_exact(np.array(2.0), np.array(False)) == 0
+        masses: list[NDArray[np.float64]] = [mine, mine]
+        assert comm.sum_exact(masses) == [expected, expected]
         assert math.isnan(comm.sum_exact(np.array([np.inf, -np.inf]))) and comm.sum_exact([]) == []
         wrongs: list[tuple[Any, Any, type[Exception], str]] = [
-            (np.arange(3), None, TypeError, "values: expected floats of at most 64 bits, found int64"),
-            ([mine, "x"], None, TypeError, r"values\[1\]: expected floats"),
+            (np.arange(3), None, TypeError, "values: expected an array of NumPy with floats of at most 64 bits, found int64"),
+            ([mine, "x"], None, TypeError, r"values\[1\]: expected an array"),
             (np.ma.masked_less(mine, 0), None, TypeError, "its mask would be lost"),
             (mine, mine[1:], ValueError, "weights: expected the shape of the values"),
             ([mine], mine, TypeError, "weights: expected a list"),
@@ -240,8 +247,10 @@ def test_exact_sums(ranks: Ranks) -> None:
             with pytest.raises(kind, match=text):
                 comm.sum_exact(values, weights)
         if comm.size > 1:
-            with pytest.raises((TypeError, haloport.RefusedError, haloport.ExchangeError)):
+            with pytest.raises(haloport.RefusedError if comm.rank else TypeError):
                 comm.sum_exact(mine if comm.rank else np.arange(2))
+            with pytest.raises(haloport.ExchangeError):
+                comm.sum_exact([mine] * (1 + comm.rank))
         assert comm.sum_exact(1.0) == comm.size
 
     ranks()(check)

@@ -366,18 +366,18 @@ impl Communicator {
 
     /// Makes progress with all exchanges until `done` returns `true` or an error, until the time limit, or until the
     /// program ends the wait. `missing` is the reason of the wait. On a thread that may not call the transport, returns
-    /// an error at once: polling there would fail all exchanges of this rank.
+    /// an error unless that is so at once: polling there would fail all exchanges of this rank.
     pub(crate) fn wait(
         &self,
         missing: impl Fn() -> Missing,
         mut done: impl FnMut() -> Result<bool, TransportError>,
     ) -> Result<(), TransportError> {
+        if done()? {
+            return Ok(());
+        }
         self.check_thread()?;
         let mut waiting = BlockingWait::new(self);
         loop {
-            if done()? {
-                return Ok(());
-            }
             self.inner.engine.serve(&*self.inner.transport);
             if done()? {
                 return Ok(());

@@ -28,7 +28,7 @@ const LEAST_IN_TABLE: usize = 1 << 10;
 /// depend on the order of the terms, on how they are shared among ranks and sums, on the number of ranks or on the machine.
 ///
 /// - A NaN, or infinities of both signs, make the result a NaN; infinities of one sign make it that infinity.
-/// - A result beyond the largest float is infinite. That a partial sum would be is no matter.
+/// - A result beyond the largest float is infinite. Partial sums may exceed it.
 /// - A sum of nothing, or one that is exactly 0, is +0.0, also if all terms are -0.0.
 ///
 /// ```
@@ -39,7 +39,7 @@ const LEAST_IN_TABLE: usize = 1 << 10;
 /// sum.add_products(&[3.0], &[0.1]);
 /// assert_eq!(sum.to_f64(), 1.3);
 /// ```
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct ExactSum {
     /// The sum, in units of 2^-2148: limb `k` counts 2^(32 k) of them.
     limbs: [i64; LIMBS],
@@ -282,8 +282,8 @@ impl Communicator {
         Ok(sum.to_f64())
     }
 
-    /// Collective: makes each of the `sums` that of all ranks, with one reduction of 1.1 KB for each. All ranks pass the same
-    /// number.
+    /// Collective: makes each of the `sums` that of all ranks, 1.1 KB for each in one [`all_reduce`](Communicator::all_reduce). All
+    /// ranks pass the same number.
     ///
     /// # Errors
     /// As for [`all_reduce`](Communicator::all_reduce); the sums are then as they were.

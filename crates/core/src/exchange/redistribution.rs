@@ -10,8 +10,8 @@ use crate::pattern::Redistribution;
 /// The two have the same element type, components, levels and device, and any layouts: other orders of axes make it a
 /// transpose. It is an [`Exchange`] as any other: started and finished, in order with streams, several plans in flight.
 ///
-/// - Cells that stay on their rank are copied straight, as are those for ranks that share memory, if both fields own theirs.
-///   Other cells are packed: all fields for one rank travel in one message.
+/// - Cells that stay on their rank are copied straight, as are those for ranks that are threads, if both fields own their memory
+///   and cells that lie together have 64 bytes or more. Other cells are packed: all fields for one rank travel in one message.
 /// - From `start` to the end of `finish`, the program writes no owned cells of the source, and leaves the target as it is.
 ///   A [`Pending`](crate::Pending) exchange lends none of these cells.
 impl Redistribution {

@@ -52,11 +52,12 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound="_Floats")
 
 _Slices: TypeAlias = tuple[slice, ...]
 _Argument: TypeAlias = ArrayLike | SupportsFloat | SupportsIndex
 """An argument of a kernel: an array, or a number of Python or NumPy."""
-_Floats: TypeAlias = NDArray[np.floating[Any]] | ArrayLike | float
+_Floats: TypeAlias = Array | NDArray[np.floating[Any]] | np.floating[Any] | SupportsBuffer | float
 """Floats to sum: an array of any shape, or one float."""
 _Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
 _Combine: TypeAlias = Literal["sum", "min", "max", "replace"]
@@ -107,7 +108,7 @@ class Communicator:
     def sum_exact(self, values: _Floats, weights: _Floats | NDArray[np.bool_] | None = None) -> float: ...
     @overload
     def sum_exact(
-        self, values: list[_Floats] | tuple[_Floats, ...], weights: Sequence[_Floats | NDArray[np.bool_]] | None = None
+        self, values: list[_F] | tuple[_F, ...], weights: Sequence[_Floats | NDArray[np.bool_]] | None = None
     ) -> list[float]: ...
     def broadcast(self, value: _T, root: SupportsIndex = 0) -> _T: ...
     def gather(self, value: _T, root: SupportsIndex = 0) -> list[_T] | None: ...

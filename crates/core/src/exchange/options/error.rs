@@ -37,8 +37,10 @@ pub enum BindError {
 /// [`Address`](ExchangeError::Address), [`AllInFlight`](ExchangeError::AllInFlight),
 /// [`NotInFlight`](ExchangeError::NotInFlight), [`InFlightElsewhere`](ExchangeError::InFlightElsewhere) and, at the
 /// start, [`ForeignStream`](ExchangeError::ForeignStream) and [`NoStream`](ExchangeError::NoStream), and a
-/// [`Transport`](ExchangeError::Transport) error [`WrongThread`](TransportError::WrongThread), leave the exchange as it was. Any other error poisons it: its
-/// halos are unspecified, owned cells too if halos were [accumulated](crate::BindOptions::accumulate), and every later use gives [`ExchangeError::Poisoned`].
+/// [`Transport`](ExchangeError::Transport) error [`WrongThread`](TransportError::WrongThread), except of
+/// [`Pending::finish`](crate::Pending::finish), leave the exchange as it was. Any other error poisons it: its halos are
+/// unspecified, owned cells too if halos were [accumulated](crate::BindOptions::accumulate), and every later use gives
+/// [`ExchangeError::Poisoned`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {

@@ -72,7 +72,7 @@ impl<D: Device> Part for HostPart<D> {
         }
         self.state = PartState::Travelling;
         // Neighbours have begun by now.
-        // SAFETY: as above; the copies go from owned cells to halo cells, which do not overlap.
+        // SAFETY: as above; the copies go from owned cells to cells that are filled: halo cells, or those of another field.
         unsafe { self.own_cells.run(&lane)? };
         Ok(())
     }

@@ -181,7 +181,8 @@ impl<D: Device> StreamPart<D> {
         self.state = PartState::Packing { receiving: false };
         // Neighbours can begin while we copy our own cells.
         self.send(transport)?;
-        // SAFETY: as for packing; the copies go from owned cells to halo cells, which do not overlap.
+        // SAFETY: as for packing; the copies go from owned cells to cells that are filled: halo cells, or those of another
+        // field.
         unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
         self.start_stream_messages(stream, transport)?;
         // Last, since the stream may wait for neighbours here.

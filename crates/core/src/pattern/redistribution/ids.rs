@@ -2,8 +2,8 @@
 //!
 //! The keepers of the ids know which domain of the source owns each id, and see those that two own. A rank looks up the ids that
 //! it owns in the target, and asks their owners in the source for the cells. An owner in the source counts how often it is asked
-//! for each cell as an owned one: it is once, unless no rank, or two, own the cell in the target. So no second directory is
-//! needed.
+//! for each cell as an owned one: if that is not once, no rank or several own the cell in the target. So no second
+//! directory is needed.
 
 use std::collections::BTreeMap;
 use std::iter;

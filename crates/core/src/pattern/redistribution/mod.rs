@@ -15,7 +15,7 @@ use crate::pattern::halo_boxes::{halo_boxes, owned_boxes};
 use crate::pattern::piece::{Piece, Pieces};
 use crate::pattern::{Description, Domains, Inner, Pattern, PatternError, SetupCost, agree, structured};
 
-/// The way of cells from their owners in one pattern, the *source*, to their owners in another one, the *target*. From
+/// The cells that move from their owners in one pattern, the *source*, to their owners in another one, the *target*. From
 /// [`Pattern::redistribute`]; [`bind`](Redistribution::bind) or [`plan`](Redistribution::plan) makes an exchange of it.
 /// Cloning gives another handle to the same redistribution.
 #[derive(Debug, Clone)]
@@ -65,9 +65,9 @@ impl Pattern {
     /// ```
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on all ranks, which names a cell: if the grids have other numbers of
+    /// [`PatternError::Refused`], with the same text on all ranks, which names a cell where there is one: if the grids have other numbers of
     /// cells, or if an id is owned twice, or not at all, on one of the two sides. Also if one pattern has a grid and the other
-    /// one numbered cells, if the two are of different communicators, and if ranks pass other patterns.
+    /// one numbered cells, if the two are of different communicators, and if ranks pass other patterns of the communicator.
     /// [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn redistribute(&self, target: &Pattern) -> Result<Redistribution, PatternError> {
         make(self, target, false)
