@@ -104,9 +104,9 @@ pub(crate) trait Part: Send {
 ///
 /// # Safety of the unsafe calls
 /// When `start` is called, the last exchange has ended, and the work before is done. From then until the exchange has ended,
-/// nothing but the part and its transport touches the cells that are filled, which are halo cells or, in a redistribution, those of
-/// the target, and nothing writes the cells that are sent. Each way fills cells of its own. Memory that is borrowed from the caller is only touched by `start` and while the caller waits in
-/// `finish`.
+/// nothing but the part and its transport touches the cells that are filled, which are halo cells or, in a redistribution,
+/// those of the target, and nothing writes the cells that are sent. Each way fills cells of its own. Memory that is borrowed
+/// from the caller is only touched by `start` and while the caller waits in `finish`.
 pub(crate) trait HostWay<D: Device>: Send {
     /// Begins an exchange. The last one has ended.
     fn begin(&mut self);

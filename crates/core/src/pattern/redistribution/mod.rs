@@ -2,7 +2,7 @@
 //!
 //! The domains of the source answer, through the same directories that find the owners of halos; the domains of the target
 //! ask. So the memory and the messages of a rank grow with its own cells, and with the ranks that own parts of them on the
-//! other side. Here: the agreement, and boxes of a grid; `ids`: numbered cells.
+//! other side, or that it answers: if the source has few domains, few ranks keep its directory. Here: the agreement, and boxes of a grid; `ids`: numbered cells.
 
 mod ids;
 
@@ -35,7 +35,8 @@ impl Pattern {
     /// the target keeps its values, unless [`redistribute_with_halo`](Pattern::redistribute_with_halo) fills it.
     ///
     /// Directories that are distributed over the ranks find the owners, as they do for a pattern. The memory and the
-    /// messages of a rank grow with its own cells, and with the ranks that own parts of them on the other side.
+    /// messages of a rank grow with its own cells, and with the ranks that own parts of them on the other side; those of a
+    /// rank that keeps a part of a directory, with the ranks that ask it, which are many if the source has few domains.
     ///
     /// ```
     /// use haloport_core::{Field, Grid, Halo, Pattern, SourceTarget, Split, run_ranks};
