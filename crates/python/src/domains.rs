@@ -1,8 +1,8 @@
 //! The domains of a rank: what a grid and a mesh have in common.
 
-use haloport::Pattern;
 use haloport::domain::MAX_AXES;
 use haloport::field::ArrayCells;
+use haloport::{Pattern, Redistribution};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -16,6 +16,59 @@ use crate::process::Held;
 
 /// The arrays of a field, one for each domain of this rank, and the field: the one array, or a list.
 pub(crate) type Arrays<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+
+/// The numbers of domains of this rank for the arrays of a plan, in turn: of a redistribution those of the source and of the
+/// target, otherwise the same number twice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DomainCounts(pub(crate) [usize; 2]);
+
+impl DomainCounts {
+    /// For the array or the list of arrays with this number.
+    pub(crate) fn of(self, field: usize) -> usize {
+        self.0[field % 2]
+    }
+
+    /// The number of the field and that of the domain of a block, which are counted across all fields.
+    pub(crate) fn locate(self, block: usize) -> (usize, usize) {
+        let [one, other] = self.0;
+        let (pair, rest) = (block / (one + other).max(1), block % (one + other).max(1));
+        if rest < one { (2 * pair, rest) } else { (2 * pair + 1, rest - one) }
+    }
+}
+
+/// The domains of the arrays of a plan: of a redistribution those of the source and of the target in turn, otherwise the same
+/// ones.
+pub(crate) struct ArrayDomains<'d> {
+    in_turn: [&'d Domains; 2],
+    pub(crate) redistribution: Option<&'d Redistribution>,
+}
+
+impl<'d> ArrayDomains<'d> {
+    pub(crate) fn alike(domains: &'d Domains) -> ArrayDomains<'d> {
+        ArrayDomains { in_turn: [domains; 2], redistribution: None }
+    }
+
+    pub(crate) fn in_turn(
+        source: &'d Domains,
+        target: &'d Domains,
+        redistribution: &'d Redistribution,
+    ) -> ArrayDomains<'d> {
+        ArrayDomains { in_turn: [source, target], redistribution: Some(redistribution) }
+    }
+
+    /// Those of the array or the list of arrays with this number.
+    pub(crate) fn of(&self, field: usize) -> &'d Domains {
+        self.in_turn[field % 2]
+    }
+
+    pub(crate) fn counts(&self) -> DomainCounts {
+        DomainCounts(self.in_turn.map(Domains::count))
+    }
+
+    pub(crate) fn comm(&self) -> &'d Communicator {
+        &self.in_turn[0].comm
+    }
+}
 
 /// The domains of this rank, and the pattern of the cells that travel between them and those of other ranks.
 pub(crate) struct Domains {

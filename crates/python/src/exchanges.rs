@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::arrays::described::Keep;
 use crate::claims::{Addresses, Claim, Claims, Footprint, Refused};
 use crate::device::Device;
+use crate::domains::DomainCounts;
 use crate::error::{InFlightError, IntoException, OrRaise, is_wrong_thread, leaves_as_it_was};
 use crate::order::Order;
 use crate::prepared::overlap_error;
@@ -27,8 +28,7 @@ const BRIEF_ROUNDS: u32 = 100;
 
 /// An exchange of the core, and those of it that are in flight.
 pub(crate) struct Exchanges {
-    /// The number of domains of this rank.
-    domains: usize,
+    domains: DomainCounts,
     /// The devices of the fields, each once, that of the first field first.
     devices: Vec<Device>,
     /// Whether one of them is asynchronous.
@@ -97,7 +97,7 @@ impl Exchanges {
     /// process.
     pub(crate) fn new(
         exchange: Exchange<PassedFields>,
-        (footprints, domains): (Arc<[Footprint]>, usize),
+        (footprints, domains): (Arc<[Footprint]>, DomainCounts),
         devices: Vec<Device>,
         fixed: Option<Addresses>,
         has_threads: bool,
@@ -323,15 +323,15 @@ impl Exchanges {
 
     #[cold]
     fn raised(&self, failure: Failure) -> PyErr {
-        let blocks = self.domains.max(1);
+        let field = |block: usize| self.domains.locate(block).0;
         match failure {
             Failure::Busy => {
                 InFlightError::new_err("the plan is in use by another thread; make a plan for each thread")
             }
-            Failure::Refused(Refused::Overlap(one, other)) => overlap_error(one / blocks, other / blocks),
+            Failure::Refused(Refused::Overlap(one, other)) => overlap_error(field(one), field(other)),
             Failure::Refused(Refused::InFlight(block)) => InFlightError::new_err(format!(
                 "field {}: the array is in flight in another exchange; finish that one first",
-                block / blocks
+                field(block)
             )),
             Failure::Raised(error) => error,
             Failure::Exchange(error) => error.exception(),

@@ -1,16 +1,21 @@
 //! Structured grids.
 
+use std::sync::Arc;
+
 use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::{Grid as CoreGrid, Halo, IndexBox, Pattern, Split};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
-use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown};
+use crate::arguments::{
+    count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown, type_name,
+};
 use crate::comm::Communicator;
-use crate::domains::Domains;
+use crate::domains::{ArrayDomains, Domains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
+use crate::redistribution::{Redistribution, redistribute};
 use crate::whole;
 
 /// A structured grid that is distributed over the ranks. Collective.
@@ -62,7 +67,7 @@ use crate::whole;
 ///     On all ranks, if they disagree.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Grid {
-    domains: Domains,
+    domains: Arc<Domains>,
     shape: Vec<usize>,
     periodic: Vec<bool>,
     halo: Vec<(usize, usize)>,
@@ -120,7 +125,7 @@ impl Grid {
         let Checked { grid, halo, widths, periodic, boxes } = checked;
         let core = comm.get()?;
         let pattern = py.detach(|| Pattern::structured(core, &grid, &boxes, &halo)).or_raise()?;
-        Ok(Grid { domains: Domains::new(comm, pattern), shape, periodic, halo: widths })
+        Ok(Grid { domains: Arc::new(Domains::new(comm, pattern)), shape, periodic, halo: widths })
     }
 
     /// The ranks.
@@ -332,7 +337,40 @@ impl Grid {
         zero_halo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         let given = PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo };
-        Plan::new(&self.domains, fields, given)
+        Plan::new(&ArrayDomains::alike(&self.domains), fields, given)
+    }
+
+    /// Prepares to take cells from their owners in this grid to their owners in another one of as many cells along each axis: a
+    /// transpose, fewer ranks for output, new parts for load balance. Whether the grids are periodic or folded, and their
+    /// halos, may differ. Collective.
+    ///
+    /// Parameters
+    /// ----------
+    /// target : Grid
+    ///     The other grid, on the same communicator.
+    /// fill_halo : bool
+    ///     Whether the halo of the target is filled as well. If not, it keeps its values.
+    ///
+    /// Returns
+    /// -------
+    /// Redistribution
+    ///     Its `plan` takes arrays.
+    ///
+    /// Raises
+    /// ------
+    /// RefusedError
+    ///     On all ranks, with a cell where there is one, if the grids do not have the same cells.
+    #[pyo3(signature = (target, *, fill_halo=None), text_signature = "($self, target, *, fill_halo=False)")]
+    fn redistribute(
+        &self,
+        target: &Bound<'_, PyAny>,
+        fill_halo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Redistribution> {
+        let found = target.cast::<Grid>().map(|target| Arc::clone(&target.get().domains));
+        let found = found.map_err(|_| {
+            PyTypeError::new_err(format!("target: expected a Grid, found {}", type_name(target)))
+        });
+        redistribute(target.py(), &self.domains, found, fill_halo)
     }
 
     /// The owned cells of a field of all ranks as one array on one rank, for pictures and output. Collective. The field is in

@@ -2,7 +2,7 @@
 //!
 //! From the top down:
 //!
-//! - `grid`, `mesh`: the two kinds of patterns, both on `domains`;
+//! - `grid`, `mesh`: the two kinds of patterns, both on `domains`; `redistribution`: from one of them to another;
 //! - `plan`, `prepared`, `pending`, `exchanges`, `retired`: exchanges of arrays that are passed at each call, or fixed;
 //! - `messages`: sparse exchanges and exchanges along a line;
 //! - `steps`: `await`, of exchanges and of messages;
@@ -39,6 +39,7 @@ mod pending;
 mod plan;
 mod prepared;
 mod process;
+mod redistribution;
 mod retired;
 mod steps;
 mod stream;
@@ -78,6 +79,8 @@ mod _haloport {
     use crate::pending::Pending;
     #[pymodule_export]
     use crate::plan::Plan;
+    #[pymodule_export]
+    use crate::redistribution::Redistribution;
     #[pymodule_export]
     use crate::stream::{Stream, current_stream};
 

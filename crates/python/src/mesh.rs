@@ -1,5 +1,7 @@
 //! Unstructured meshes.
 
+use std::sync::Arc;
+
 use haloport::{HaloCells, IndexSet, Pattern};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -9,9 +11,10 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyTuple};
 use crate::arguments::type_name;
 use crate::arguments::{check_memory, count, entries, number, pair, shown};
 use crate::comm::Communicator;
-use crate::domains::Domains;
+use crate::domains::{ArrayDomains, Domains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
+use crate::redistribution::{Redistribution, redistribute};
 
 /// A mesh that is distributed over the ranks: the cells of this rank and of its halo, by their global ids. Collective.
 ///
@@ -38,7 +41,7 @@ use crate::plan::{Plan, PlanArguments};
 ///     On all ranks, if no rank owns a cell of a halo, or two ranks own the same cell.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct Mesh {
-    domains: Domains,
+    domains: Arc<Domains>,
 }
 
 #[pymethods]
@@ -230,7 +233,22 @@ impl Mesh {
         zero_halo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         let given = PlanArguments { axes, vector: None, fixed, in_flight, path, accumulate, zero_halo };
-        Plan::new(&self.domains, fields, given)
+        Plan::new(&ArrayDomains::alike(&self.domains), fields, given)
+    }
+
+    /// Prepares to take cells from their owners in this mesh to their owners in another one of the same ids; see
+    /// `Grid.redistribute`. Collective.
+    #[pyo3(signature = (target, *, fill_halo=None), text_signature = "($self, target, *, fill_halo=False)")]
+    fn redistribute(
+        &self,
+        target: &Bound<'_, PyAny>,
+        fill_halo: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Redistribution> {
+        let found = target.cast::<Mesh>().map(|target| Arc::clone(&target.get().domains));
+        let found = found.map_err(|_| {
+            PyTypeError::new_err(format!("target: expected a Mesh, found {}", type_name(target)))
+        });
+        redistribute(target.py(), &self.domains, found, fill_halo)
     }
 
     fn __repr__(&self) -> PyResult<String> {
@@ -254,7 +272,7 @@ impl Mesh {
     }
 
     fn of_pattern(comm: Communicator, pattern: Pattern) -> Mesh {
-        Mesh { domains: Domains::new(comm, pattern) }
+        Mesh { domains: Arc::new(Domains::new(comm, pattern)) }
     }
 
     fn set(&self) -> PyResult<&IndexSet> {

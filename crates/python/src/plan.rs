@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use haloport::comm::Reach;
+use haloport::exchange::SourceTarget;
 use haloport::exchange::{Combine, Description, FieldLayout};
-use haloport::{BindOptions, DataPath, Reduction};
+use haloport::{AnyDevice, AnyField, BindOptions, DataPath, Exchange, Passed as PassedFields, Reduction};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -22,7 +23,7 @@ use crate::arrays::torch::{is_tensor, mark_changed};
 use crate::claims::Addresses;
 use crate::comm::Agreed;
 use crate::device::Device;
-use crate::domains::Domains;
+use crate::domains::{ArrayDomains, DomainCounts};
 use crate::error::OrRaise;
 use crate::exchanges::{Exchanges, Passed};
 use crate::layout::{Layout, axes_of};
@@ -32,9 +33,9 @@ use crate::pending::Pending;
 use crate::prepared::{PlanOptions, Prepared, PreparedField, changed};
 use crate::process;
 
-/// An exchange, prepared for arrays of certain layouts: what `plan` of a grid or a mesh returns.
+/// An exchange, prepared for arrays of certain layouts: what `plan` of a grid, a mesh or a redistribution returns.
 ///
-/// ``plan(*fields, stream=None)`` fills the halos of these arrays, or accumulates them. It blocks until that is done; on
+/// ``plan(*fields, stream=None)`` fills the halos of these arrays, accumulates them, or redistributes cells. It blocks until that is done; on
 /// asynchronous devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of
 /// these layouts each time. All ranks call the plans of a communicator in the same order.
 ///
@@ -64,8 +65,9 @@ pub(crate) struct Plan {
     fields: Vec<Field>,
     /// The expected layout of the block of each domain of each field.
     expected: Vec<Expected>,
-    /// The number of domains of this rank.
-    domains: usize,
+    domains: DomainCounts,
+    /// Whether arrays are sources and targets in turn.
+    in_pairs: bool,
     /// Of a fixed plan, the first array that is not in memory of the host: its package names the order of work.
     ordering: Option<(Py<PyAny>, Device)>,
     /// Of a fixed plan, the arrays that are tensors of PyTorch.
@@ -168,7 +170,7 @@ impl Plan {
     }
 
     /// Fills the halos of copies of these arrays and returns the copies: for arrays that cannot be changed, such as those
-    /// of JAX. Blocks until the halos are in place.
+    /// of JAX. Of a redistribution, copies of the targets, filled. Blocks until that is done.
     ///
     /// Parameters
     /// ----------
@@ -192,16 +194,22 @@ impl Plan {
                 "expected a plan that takes other arrays, found a fixed one; make one without fixed=True",
             ));
         }
-        let copies: Vec<Bound<'_, PyAny>> =
-            fields.iter().map(|field| self.copy_of(&field)).collect::<PyResult<_>>()?;
+        let copies: Vec<Bound<'_, PyAny>> = fields
+            .iter()
+            .enumerate()
+            .map(|(index, field)| self.copy_of(&field, index))
+            .collect::<PyResult<_>>()?;
         let copies = PyTuple::new(py, copies)?;
         let order = self.exchanges.order(fields.py(), stream)?;
         let mut passed = Passed::default();
         self.take(&copies, true, &mut passed)?;
         self.exchanges.run(&copies, &mut passed, order)?;
-        match copies.len() {
-            1 => Ok(copies.get_item(0)?.unbind()),
-            _ => Ok(copies.into_any().unbind()),
+        let filled =
+            copies.iter().skip(usize::from(self.in_pairs)).step_by(if self.in_pairs { 2 } else { 1 });
+        let filled: Vec<Bound<'_, PyAny>> = filled.collect();
+        match &filled[..] {
+            [one] => Ok(one.clone().unbind()),
+            _ => Ok(PyTuple::new(py, filled)?.into_any().unbind()),
         }
     }
 
@@ -268,11 +276,15 @@ fn combine_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Combine>> {
 }
 
 impl PlanOptions {
-    fn of(given: PlanArguments<'_, '_>, fields: usize) -> PyResult<PlanOptions> {
+    /// `in_pairs` says that fields come in pairs, with one vector for both.
+    fn of(given: PlanArguments<'_, '_>, fields: usize, in_pairs: bool) -> PyResult<PlanOptions> {
         let PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo } = given;
+        let each = if in_pairs { 2 } else { 1 };
+        let vectors = vector.map(|vector| vectors_of(vector, fields.div_ceil(each))).transpose()?;
+        let vectors = vectors.map(|of_each| of_each.into_iter().flat_map(|one| vec![one; each]).collect());
         Ok(PlanOptions {
             axes: axes_of(axes)?,
-            vectors: vector.map_or(Ok(Vec::new()), |vector| vectors_of(vector, fields))?,
+            vectors: vectors.unwrap_or_default(),
             fixed: flag_or(fixed, "fixed", false)?,
             in_flight: count_or(in_flight, "in_flight", 1)?,
             path: path.map_or(Ok(DataPath::Quickest), path_of)?,
@@ -283,17 +295,17 @@ impl PlanOptions {
 }
 
 impl Plan {
-    /// Collective: a plan for these fields; see `Grid.plan`.
+    /// Collective: a plan for these fields; see `Grid.plan` and `Redistribution.plan`.
     pub(crate) fn new(
-        domains: &Domains,
+        domains: &ArrayDomains<'_>,
         fields: &Bound<'_, PyTuple>,
         given: PlanArguments<'_, '_>,
     ) -> PyResult<Plan> {
         let py = fields.py();
-        let options = || PlanOptions::of(given, fields.len());
+        let options = || PlanOptions::of(given, fields.len(), domains.redistribution.is_some());
         let prepared = options().and_then(|options| Prepared::of(domains, fields, options));
         // A rank with an invalid argument tells the others, which would wait for it.
-        let prepared = match domains.comm.agree_unless(py, prepared, Prepared::is_untyped)? {
+        let prepared = match domains.comm().agree_unless(py, prepared, Prepared::is_untyped)? {
             Agreed::Value(prepared) => prepared,
             Agreed::Unless(prepared) => Plan::typed(py, domains, prepared)?,
         };
@@ -302,8 +314,8 @@ impl Plan {
 
     /// Collective: gives fields of ranks without domains, if they are empty lists, the types of the fields of the lowest rank
     /// that has domains.
-    fn typed(py: Python<'_>, domains: &Domains, prepared: PyResult<Prepared>) -> PyResult<Prepared> {
-        let comm = domains.comm.get()?;
+    fn typed(py: Python<'_>, domains: &ArrayDomains<'_>, prepared: PyResult<Prepared>) -> PyResult<Prepared> {
+        let comm = domains.comm().get()?;
         let known = prepared.as_ref().ok().filter(|prepared| !prepared.is_untyped());
         let first = if known.is_some() { comm.rank() as u64 } else { u64::MAX };
         let types = known.map(Prepared::types).unwrap_or_default();
@@ -321,12 +333,11 @@ impl Plan {
                  which has a type",
             )),
         });
-        domains.comm.agree(py, typed)
+        domains.comm().agree(py, typed)
     }
 
     /// Collective: makes the plan.
-    fn make(py: Python<'_>, domains: &Domains, prepared: Prepared) -> PyResult<Plan> {
-        let pattern = domains.pattern()?;
+    fn make(py: Python<'_>, domains: &ArrayDomains<'_>, prepared: Prepared) -> PyResult<Plan> {
         let Prepared { fields, expected, footprints, addresses, ordering, tensors, options } = prepared;
         let mut devices: Vec<Device> = Vec::new();
         for PreparedField { device, .. } in &fields {
@@ -341,25 +352,20 @@ impl Plan {
         let described =
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
-        let exchange = if options.fixed {
-            let sets = fields.into_iter().map(|field| field.into_field(py)).collect::<PyResult<Vec<_>>>()?;
-            py.detach(|| pattern.bind_with(sets, bind)).or_raise()?.into_passed().or_raise()?
-        } else {
-            let layouts: Vec<FieldLayout> = fields
-                .into_iter()
-                .map(|field| field.device.field_layout(field.element, &field.vector, field.blocks))
-                .collect::<PyResult<_>>()?;
-            py.detach(|| pattern.plan_layouts(&layouts, bind)).or_raise()?
+        let exchange = match options.fixed {
+            true => bound(py, domains, fields, bind)?,
+            false => planned(py, domains, fields, bind)?,
         };
         let fixed = options.fixed.then_some(addresses);
-        let comm = domains.comm.get()?;
+        let comm = domains.comm().get()?;
         let has_threads = comm.size() > 1 && comm.info().reach == Reach::Process;
         let exchanges =
-            Exchanges::new(exchange, (footprints.into(), domains.count()), devices, fixed, has_threads);
+            Exchanges::new(exchange, (footprints.into(), domains.counts()), devices, fixed, has_threads);
         Ok(Plan {
             fields: described,
             expected,
-            domains: domains.count(),
+            domains: domains.counts(),
+            in_pairs: domains.redistribution.is_some(),
             ordering,
             tensors,
             exchanges: Arc::new(exchanges),
@@ -391,7 +397,7 @@ impl Plan {
         }
         // Whether code of other packages, or of the caller, ran since the first address was taken.
         let mut ran = false;
-        if self.domains == 1 {
+        if self.domains.0 == [1, 1] {
             for (index, field) in fields.iter().enumerate() {
                 ran |= self.take_block(passed, index, &field, fresh, || format!("field {index}"))?;
             }
@@ -399,12 +405,15 @@ impl Plan {
                 self.check_unchanged(&passed.addresses, fields.iter())?;
             }
         } else {
-            let mut all = Vec::with_capacity(fields.len() * self.domains);
+            let mut all = Vec::with_capacity(self.expected.len());
             for (index, field) in fields.iter().enumerate() {
                 all.extend(self.blocks(&field, index)?);
             }
             for (place, block) in all.iter().enumerate() {
-                let name = || format!("field {}, domain {}", place / self.domains, place % self.domains);
+                let name = || {
+                    let (field, domain) = self.domains.locate(place);
+                    format!("field {field}, domain {domain}")
+                };
                 ran |= self.take_block(passed, place, block, fresh, name)?;
             }
             if ran {
@@ -424,17 +433,19 @@ impl Plan {
 
     /// The arrays of a field of several domains, or of none.
     fn blocks<'py>(&self, field: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        if self.domains == 0 {
-            return Ok(Vec::new());
+        let domains = self.domains.of(index);
+        match domains {
+            0 => return Ok(Vec::new()),
+            1 => return Ok(vec![field.clone()]),
+            _ => {}
         }
-        let expected = format!("a sequence of {} arrays, one for each domain", self.domains);
+        let expected = format!("a sequence of {domains} arrays, one for each domain");
         let entries = entries(field, &format!("field {index}"), &expected)?;
-        let blocks: Vec<Bound<'py, PyAny>> = entries.take(self.domains + 1).collect::<PyResult<_>>()?;
-        if blocks.len() != self.domains {
+        let blocks: Vec<Bound<'py, PyAny>> = entries.take(domains + 1).collect::<PyResult<_>>()?;
+        if blocks.len() != domains {
             return Err(PyValueError::new_err(format!(
-                "field {index}: expected {} arrays, one for each domain, found {}",
-                self.domains,
-                if blocks.len() > self.domains { "more".into() } else { blocks.len().to_string() }
+                "field {index}: expected {domains} arrays, one for each domain, found {}",
+                if blocks.len() > domains { "more".into() } else { blocks.len().to_string() }
             )));
         }
         Ok(blocks)
@@ -448,7 +459,7 @@ impl Plan {
     ) -> PyResult<()> {
         for ((place, array), address) in arrays.enumerate().zip(addresses) {
             if !self.expected[place].is_still_at(*address, &array) {
-                return Err(changed(place / self.domains));
+                return Err(changed(self.domains.locate(place).0));
             }
         }
         Ok(())
@@ -470,7 +481,7 @@ impl Plan {
             return Ok(false);
         }
         let described = expected.check(array, fresh, &name())?;
-        let device = &self.fields[place / self.domains].device;
+        let device = &self.fields[self.domains.locate(place).0].device;
         device.check_memory(&described).map_err(|error| named(array.py(), error, &name()))?;
         if passed.order.is_none() && !device.is_cpu() {
             passed.order = Some(Order::of_place(&described.place, device)?);
@@ -484,16 +495,60 @@ impl Plan {
     }
 
     /// A copy of an array by its own package.
-    fn copy_of<'py>(&self, field: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if self.domains != 1 {
+    fn copy_of<'py>(&self, field: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let domains = self.domains.of(index);
+        if domains != 1 {
             let blocks = entries(field, "fields", "a sequence of arrays, one for each domain")?;
             // `blocks` says if there are too many.
-            let blocks = blocks.take(self.domains + 1).map(|block| copy(&block?));
+            let blocks = blocks.take(domains + 1).map(|block| copy(&block?));
             let blocks: Vec<Bound<'py, PyAny>> = blocks.collect::<PyResult<_>>()?;
             return Ok(PyTuple::new(field.py(), blocks)?.into_any());
         }
         copy(field)
     }
+}
+
+/// Collective: an exchange of the arrays of a fixed plan.
+fn bound(
+    py: Python<'_>,
+    domains: &ArrayDomains<'_>,
+    fields: Vec<PreparedField>,
+    options: BindOptions,
+) -> PyResult<Exchange<PassedFields>> {
+    let fields = fields.into_iter().map(|field| field.into_field(py)).collect::<PyResult<Vec<_>>>()?;
+    let Some(redistribution) = domains.redistribution else {
+        let pattern = domains.of(0).pattern()?;
+        return py.detach(|| pattern.bind_with(fields, options)).or_raise()?.into_passed().or_raise();
+    };
+    let pairs: Vec<SourceTarget<AnyField<AnyDevice>, AnyField<AnyDevice>>> =
+        pairs(fields).map(|(source, target)| SourceTarget { source, target }).collect();
+    py.detach(|| redistribution.bind_with(pairs, options)).or_raise()?.into_passed().or_raise()
+}
+
+/// Collective: an exchange to which arrays of these layouts are passed.
+fn planned(
+    py: Python<'_>,
+    domains: &ArrayDomains<'_>,
+    fields: Vec<PreparedField>,
+    options: BindOptions,
+) -> PyResult<Exchange<PassedFields>> {
+    let layouts: Vec<FieldLayout> = fields
+        .into_iter()
+        .map(|field| field.device.field_layout(field.element, &field.vector, field.blocks))
+        .collect::<PyResult<_>>()?;
+    let Some(redistribution) = domains.redistribution else {
+        let pattern = domains.of(0).pattern()?;
+        return py.detach(|| pattern.plan_layouts(&layouts, options)).or_raise();
+    };
+    let layouts: Vec<FieldLayout> =
+        pairs(layouts).map(|(source, target)| target.with_source(source)).collect();
+    py.detach(|| redistribution.plan_layouts(&layouts, options)).or_raise()
+}
+
+/// A source and a target, in turn.
+fn pairs<T>(all: Vec<T>) -> impl Iterator<Item = (T, T)> {
+    let mut all = all.into_iter();
+    std::iter::from_fn(move || Some((all.next()?, all.next()?)))
 }
 
 /// Another array with the same elements in the same layout.

@@ -16,7 +16,7 @@ use crate::arrays::expected::{Expected, ExpectedAxis};
 use crate::arrays::torch::is_tensor;
 use crate::claims::{Addresses, Footprint, first_overlap};
 use crate::device::Device;
-use crate::domains::Domains;
+use crate::domains::{ArrayDomains, Domains};
 use crate::layout::{Layout, Spec};
 use crate::memory::{Array, address};
 
@@ -78,7 +78,7 @@ struct Memory {
 impl Prepared {
     /// Checks the arguments of a plan on this rank.
     pub(crate) fn of(
-        domains: &Domains,
+        domains: &ArrayDomains<'_>,
         fields: &Bound<'_, PyTuple>,
         options: PlanOptions,
     ) -> PyResult<Prepared> {
@@ -91,6 +91,12 @@ impl Prepared {
         if fields.is_empty() {
             return Err(PyValueError::new_err("expected one field or more, found none"));
         }
+        if domains.redistribution.is_some() && fields.len() % 2 == 1 {
+            return Err(PyValueError::new_err(format!(
+                "expected an array of the source and one of the target, in turn, found {} arrays",
+                fields.len()
+            )));
+        }
         let mut prepared = Prepared {
             fields: Vec::with_capacity(fields.len()),
             expected: Vec::new(),
@@ -101,14 +107,17 @@ impl Prepared {
             options,
         };
         for (index, field) in fields.iter().enumerate() {
-            prepared.add(domains, &field, index)?;
+            prepared.add(domains.of(index), &field, index)?;
+        }
+        if domains.redistribution.is_some() {
+            prepared.fields.chunks_exact_mut(2).for_each(PreparedField::complete_pair);
         }
         prepared.check_unchanged(fields.py())?;
         if prepared.options.fixed
             && let Some((one, other)) = first_overlap(&prepared.addresses, &prepared.footprints)
         {
-            let blocks = domains.count().max(1);
-            return Err(overlap_error(one / blocks, other / blocks));
+            let counts = domains.counts();
+            return Err(overlap_error(counts.locate(one).0, counts.locate(other).0));
         }
         Ok(prepared)
     }
@@ -296,6 +305,26 @@ impl PreparedField {
             blocks: Vec::new(),
             memory: Vec::new(),
             is_untyped: true,
+        }
+    }
+
+    /// Gives the side of a redistribution without arrays on this rank the type and the device of the other side.
+    fn complete_pair(pair: &mut [PreparedField]) {
+        let [source, target] = pair else { return };
+        let lacks = |side: &PreparedField, other: &PreparedField| {
+            side.blocks.is_empty() && !other.is_untyped && (side.is_untyped || !other.blocks.is_empty())
+        };
+        if lacks(source, target) {
+            source.take_side(target);
+        } else if lacks(target, source) {
+            target.take_side(source);
+        }
+    }
+
+    fn take_side(&mut self, other: &PreparedField) {
+        self.device = other.device.clone();
+        if self.is_untyped {
+            (self.element, self.meaning, self.is_untyped) = (other.element, other.meaning.clone(), false);
         }
     }
 

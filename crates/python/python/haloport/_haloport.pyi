@@ -198,6 +198,7 @@ class Grid:
         accumulate: _Combine | None = None,
         zero_halo: bool = False,
     ) -> Plan: ...
+    def redistribute(self, target: Grid, *, fill_halo: bool = False) -> Redistribution: ...
     def gather(self, field: FieldLike, *, root: SupportsIndex = 0) -> NDArray[Any] | None: ...
     def scatter(self, whole: ArrayLike | None, *, root: SupportsIndex = 0) -> Any: ...
 
@@ -248,6 +249,19 @@ class Mesh:
         path: _Path = "quickest",
         accumulate: _Combine | None = None,
         zero_halo: bool = False,
+    ) -> Plan: ...
+    def redistribute(self, target: Mesh, *, fill_halo: bool = False) -> Redistribution: ...
+
+@final
+class Redistribution:
+    def plan(
+        self,
+        *arrays: LayoutLike,
+        axes: Iterable[SupportsIndex | str] | None = None,
+        vector: Iterable[SupportsIndex | CountsLike | None] | None = None,
+        fixed: bool = False,
+        in_flight: SupportsIndex = 1,
+        path: _Path = "quickest",
     ) -> Plan: ...
 
 @final
