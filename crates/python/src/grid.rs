@@ -313,7 +313,7 @@ impl Grid {
     /// accumulate : {"sum", "min", "max", "replace"}, optional
     ///     Turns the exchange round: each halo cell goes to its owner, where it is combined with the owner's value and those of
     ///     other halos, in a fixed order; with ``"replace"``, each owned cell has at most one halo cell. Until the exchange has
-    ///     finished, the program leaves the halo as it is. On GPUs ``"replace"`` alone yet.
+    ///     finished, the program leaves the halo as it is.
     /// zero_halo : bool
     ///     Whether the halo is set to zero after it was accumulated.
     ///

@@ -107,9 +107,12 @@ fn ask(
     cost.messages += wanted.iter().filter(|(owner, _)| *owner != comm.rank()).count();
     let asked = comm.sparse_exchange(&wanted)?;
     let (receives, sends) = (joined(&wanted), joined(&asked));
-    check_sends(&sends, |piece| owns(source, piece))?;
     let claims = asked.iter().flat_map(|(rank, (owned, _))| owned.iter().map(move |piece| (*rank, piece)));
-    agree_on_findings(comm, not_owned_once(comm, source, &claims.collect::<Vec<_>>()))?;
+    let found = match check_sends(&sends, |piece| owns(source, piece)) {
+        Ok(()) => not_owned_once(comm, source, &claims.collect::<Vec<_>>()),
+        Err(error) => Some(error.to_string()),
+    };
+    agree_on_findings(comm, found)?;
     cost.count_table(sends.values().flatten().map(|piece| piece.source.count() as usize).sum());
     Ok(Pieces { receives, sends })
 }
