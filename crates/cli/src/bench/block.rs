@@ -100,6 +100,12 @@ pub(super) trait Block<T> {
     fn layout(&self) -> Result<&BlockLayout, FieldError>;
     fn load(&self) -> Result<Vec<T>, FieldError>;
     fn store(&mut self, values: &[T]) -> Result<(), FieldError>;
+    fn rows_mut(
+        &mut self,
+        axis: usize,
+        cells: &IndexBox,
+        visit: &mut dyn FnMut(&mut [T]),
+    ) -> Result<(), FieldError>;
 }
 
 impl<T: Element, D: Device> Block<T> for Field<T, D> {
@@ -113,6 +119,16 @@ impl<T: Element, D: Device> Block<T> for Field<T, D> {
 
     fn store(&mut self, values: &[T]) -> Result<(), FieldError> {
         self.copy_from(0, values)
+    }
+
+    fn rows_mut(
+        &mut self,
+        axis: usize,
+        cells: &IndexBox,
+        visit: &mut dyn FnMut(&mut [T]),
+    ) -> Result<(), FieldError> {
+        self.view_mut(0)?.rows_mut(axis, cells)?.for_each(visit);
+        Ok(())
     }
 }
 
@@ -136,6 +152,16 @@ impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
         let mut view = self.view_mut(0)?;
         let layout = view.layout();
         view.fill_with(|index, _| list_index(layout, index).map_or_else(T::default, |at| values[at]));
+        Ok(())
+    }
+
+    fn rows_mut(
+        &mut self,
+        axis: usize,
+        cells: &IndexBox,
+        visit: &mut dyn FnMut(&mut [T]),
+    ) -> Result<(), FieldError> {
+        self.view_mut(0)?.rows_mut(axis, cells)?.for_each(visit);
         Ok(())
     }
 }

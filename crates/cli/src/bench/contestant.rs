@@ -6,7 +6,9 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use clap::ValueEnum;
 use haloport::{Communicator, Reduction};
+use serde::Serialize;
 
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;
@@ -18,6 +20,15 @@ pub(super) trait Contestant {
     /// # Errors
     /// [`Failure::Run`].
     fn run(&mut self, batch: usize) -> Result<(), Failure>;
+
+    /// Rewrites the owned cells near the halo, as a step of a model does before an exchange. Not collective. The default does
+    /// nothing, for contestants without fields.
+    ///
+    /// # Errors
+    /// [`Failure::Run`].
+    fn write(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Collective: makes one exchange into halos that hold a sentinel, and checks every halo cell. The default does
     /// nothing, for contestants that fill no halo.
@@ -43,6 +54,19 @@ pub(super) struct Samples {
     pub(super) batch: usize,
     /// Microseconds per exchange, in the order of the rounds; empty if the contestant did not take part.
     pub(super) microseconds: Vec<f64>,
+    /// Microseconds to write owned cells before an exchange, which are not in those of the exchange; empty if that was not asked for.
+    pub(super) writing: Vec<f64>,
+}
+
+/// What a batch does with owned cells between exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Boundary {
+    /// Those near the halo are rewritten before each exchange, which is timed apart. So lines that a neighbour has read are fetched
+    /// back, as in a model.
+    Written,
+    /// They stay as they are, and in the caches of all that read them.
+    Unchanged,
 }
 
 /// The duration of a sample, roughly: long beside a barrier, short beside other load on the machine.
@@ -70,16 +94,17 @@ pub(super) fn measure(
     comm: &Communicator,
     entries: &mut [Entry<'_>],
     samples: usize,
+    boundary: Boundary,
 ) -> Result<Vec<Samples>, Failure> {
     let mut results: Vec<Samples> = entries
         .iter()
-        .map(|entry| Samples { name: entry.name, batch: 0, microseconds: Vec::new() })
+        .map(|entry| Samples { name: entry.name, batch: 0, microseconds: Vec::new(), writing: Vec::new() })
         .collect();
     // Twice: ranks that have just started may share a core until the system moves them apart.
     for _pass in 0..2 {
         for (entry, result) in entries.iter_mut().zip(&mut results) {
             if let Some(contestant) = &mut entry.contestant {
-                result.batch = calibrate(comm, &mut **contestant)?;
+                result.batch = calibrate(comm, &mut **contestant, boundary)?;
                 tracing::info!(rank = comm.rank(), contestant = entry.name, result.batch, "calibrated");
             }
         }
@@ -87,8 +112,16 @@ pub(super) fn measure(
     for _round in 0..samples {
         for (entry, result) in entries.iter_mut().zip(&mut results) {
             if let Some(contestant) = &mut entry.contestant {
-                let seconds = sample(comm, &mut **contestant, result.batch)?;
-                result.microseconds.push(1e6 * seconds / result.batch as f64);
+                let all = sample(comm, &mut **contestant, result.batch, boundary)?;
+                let writing = match boundary {
+                    Boundary::Written => writing(comm, &mut **contestant, result.batch)?,
+                    Boundary::Unchanged => 0.0,
+                };
+                let each = 1e6 / result.batch as f64;
+                result.microseconds.push(each * (all - writing));
+                if boundary == Boundary::Written {
+                    result.writing.push(each * writing);
+                }
             }
         }
     }
@@ -96,31 +129,61 @@ pub(super) fn measure(
 }
 
 /// Collective: the number of exchanges in a sample, the same on every rank.
-fn calibrate(comm: &Communicator, contestant: &mut dyn Contestant) -> Result<usize, Failure> {
+fn calibrate(
+    comm: &Communicator,
+    contestant: &mut dyn Contestant,
+    boundary: Boundary,
+) -> Result<usize, Failure> {
     let mut batch = 1;
-    let mut seconds = quickest(comm, contestant, batch)?;
+    let mut seconds = quickest(comm, contestant, batch, boundary)?;
     while seconds < SAMPLE_SECONDS / 2.0 && batch < 1 << 20 {
         batch *= 2;
-        seconds = quickest(comm, contestant, batch)?;
+        seconds = quickest(comm, contestant, batch, boundary)?;
     }
     let right = (batch as f64 * SAMPLE_SECONDS / seconds.max(1e-9)).round() as usize;
     Ok(right.clamp(1, 1 << 20))
 }
 
 /// Collective: the quickest of a few samples, undisturbed by first accesses to pages and by other programs.
-fn quickest(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
-    (0..5).try_fold(f64::INFINITY, |best, _| Ok(sample(comm, contestant, batch)?.min(best)))
+fn quickest(
+    comm: &Communicator,
+    contestant: &mut dyn Contestant,
+    batch: usize,
+    boundary: Boundary,
+) -> Result<f64, Failure> {
+    (0..5).try_fold(f64::INFINITY, |best, _| Ok(sample(comm, contestant, batch, boundary)?.min(best)))
 }
 
-/// Collective: the seconds from the time when the first rank starts a batch until the last rank ends it.
+/// Collective: the seconds of a batch of exchanges, with what is written before them.
+fn sample(
+    comm: &Communicator,
+    contestant: &mut dyn Contestant,
+    batch: usize,
+    boundary: Boundary,
+) -> Result<f64, Failure> {
+    timed(comm, || match boundary {
+        Boundary::Unchanged => contestant.run(batch),
+        Boundary::Written => (0..batch).try_for_each(|_| {
+            contestant.write()?;
+            contestant.run(1)
+        }),
+    })
+}
+
+/// Collective: the seconds in which a batch is written, without exchanges.
+fn writing(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
+    timed(comm, || (0..batch).try_for_each(|_| contestant.write()))
+}
+
+/// Collective: the seconds from the time when the first rank starts until the last rank ends.
 ///
 /// The longest time of any rank would be wrong: if two ranks take turns on one core, each may be quick by its own
 /// clock.
-fn sample(comm: &Communicator, contestant: &mut dyn Contestant, batch: usize) -> Result<f64, Failure> {
+fn timed(comm: &Communicator, run: impl FnOnce() -> Result<(), Failure>) -> Result<f64, Failure> {
     comm.barrier()?;
     let clock = Clock::new(comm);
     let begin = clock.seconds();
-    contestant.run(batch)?;
+    run()?;
     let end = clock.seconds();
     Ok(comm.all_reduce(end, Reduction::Max)? - comm.all_reduce(begin, Reduction::Min)?)
 }

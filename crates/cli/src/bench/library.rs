@@ -8,10 +8,14 @@ use super::contestant::Contestant;
 use super::uneven::Uneven;
 use crate::command::failure::Failure;
 
+/// Writes owned cells of fields.
+type Write<F> = Box<dyn FnMut(&mut [F]) -> Result<(), Failure>>;
+
 /// Fields bound to the pattern.
 pub(super) struct Library<F, C> {
     exchange: Exchange<Vec<F>>,
     check: C,
+    write: Option<Write<F>>,
     uneven: Option<Uneven>,
 }
 
@@ -26,12 +30,17 @@ impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Library<F, C> {
         memory: &MemoryArgs,
         check: C,
     ) -> Result<Library<F, C>, Failure> {
-        Ok(Library { exchange: memory.bind(pattern, fields)?, check, uneven: None })
+        Ok(Library { exchange: memory.bind(pattern, fields)?, check, write: None, uneven: None })
     }
 
     /// The same, with work between the start of each exchange and its end.
     pub(super) fn with_work(self, uneven: Option<Uneven>) -> Library<F, C> {
         Library { uneven, ..self }
+    }
+
+    /// The same, with what is written before exchanges.
+    pub(super) fn with_writes(self, write: Write<F>) -> Library<F, C> {
+        Library { write: Some(write), ..self }
     }
 
     /// The bytes that one exchange moves, by path.
@@ -58,6 +67,10 @@ impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Contestant for Library<F, 
             }
         }
         Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        self.write.as_mut().map_or(Ok(()), |write| write(self.exchange.fields_mut()))
     }
 
     fn verify(&mut self) -> Result<(), Failure> {

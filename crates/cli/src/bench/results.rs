@@ -26,6 +26,8 @@ pub(super) struct Times {
     pub(super) p10_us: f64,
     pub(super) p90_us: f64,
     pub(super) bandwidth_gb_s: f64,
+    /// The median time to write owned cells before an exchange, which is not in its time.
+    pub(super) write_us: Option<f64>,
     /// Haloport's median over this one.
     pub(super) ratio: f64,
     /// The median over the rounds of Haloport's time over this one.
@@ -106,11 +108,7 @@ pub(super) fn contestants(samples: &[Samples], bytes: u128) -> Vec<Contestant> {
     let library = samples.first().map_or(&[][..], |first| &first.microseconds);
     samples
         .iter()
-        .map(|one| Contestant {
-            name: one.name,
-            batch: one.batch,
-            times: times(&one.microseconds, library, bytes),
-        })
+        .map(|one| Contestant { name: one.name, batch: one.batch, times: times(one, library, bytes) })
         .collect()
 }
 
@@ -137,7 +135,8 @@ pub(super) fn write_table(out: &mut impl Write, contestants: &[Contestant]) -> i
     Ok(())
 }
 
-fn times(microseconds: &[f64], library: &[f64], bytes: u128) -> Option<Times> {
+fn times(samples: &Samples, library: &[f64], bytes: u128) -> Option<Times> {
+    let microseconds = &samples.microseconds[..];
     let median_us = quantile(microseconds, 0.5)?;
     let rounds: Vec<f64> = library.iter().zip(microseconds).map(|(library, this)| library / this).collect();
     Some(Times {
@@ -145,6 +144,7 @@ fn times(microseconds: &[f64], library: &[f64], bytes: u128) -> Option<Times> {
         p10_us: quantile(microseconds, 0.1)?,
         p90_us: quantile(microseconds, 0.9)?,
         bandwidth_gb_s: bytes as f64 / median_us / 1e3,
+        write_us: quantile(&samples.writing, 0.5),
         ratio: quantile(library, 0.5)? / median_us,
         round_ratio: quantile(&rounds, 0.5)?,
     })

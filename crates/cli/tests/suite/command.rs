@@ -84,6 +84,35 @@ fn the_exchange_is_measured_and_its_results_are_complete() {
 }
 
 #[test]
+fn owned_cells_are_rewritten_before_each_exchange() {
+    let bench = Haloport::new("bench exchange");
+    let writing = |report: &serde_json::Value, name: &str| {
+        let all = report["contestants"].as_array().unwrap();
+        all.iter().find(|one| one["name"] == name).unwrap()["write_us"].as_f64()
+    };
+    for memory in ["node-shared", "caller"] {
+        let report =
+            bench.json(&format!("--local 64,64 --halo 2 --fields 2 --ranks 2 --samples 5 --memory {memory}"));
+        assert_eq!(report["boundary"], "written");
+        for name in ["haloport", "one_pass_copy"] {
+            assert!(writing(&report, name).is_some_and(|time| time > 0.05), "{name}: {report}");
+        }
+        assert!(report["median_us"].as_f64().is_some_and(|time| time > 0.0), "{report}");
+    }
+    let report = bench.json("--local 64,64 --ranks 2 --samples 2 --boundary unchanged");
+    assert_eq!((&report["boundary"], writing(&report, "haloport")), (&"unchanged".into(), None));
+    let uneven = "--local 8 --ranks 2 --samples 2 --uneven 10";
+    assert_eq!(bench.json(uneven)["boundary"], "unchanged");
+    let refused = bench.refusal(&format!("{uneven} --boundary written"));
+    assert!(
+        refused.contains("--boundary: expected unchanged, as there is work between start and end"),
+        "{refused}"
+    );
+    let out = bench.out("--local 8,8 --ranks 1 --samples 2");
+    assert!(out.contains("owned cells near the halo are rewritten before each exchange"), "{out}");
+}
+
+#[test]
 fn uneven_work_is_done_between_start_and_end() {
     let bench = Haloport::new("bench exchange");
     let report = bench.json("--local 8,8 --ranks 2 --samples 5 --uneven 2000");

@@ -5,6 +5,7 @@ use haloport::ElementType;
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
+use crate::bench::contestant::Boundary;
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::at_least;
@@ -43,6 +44,10 @@ pub(crate) struct ExchangeArgs {
     /// Work on half of the ranks, in turns, for this number of microseconds between the start of each exchange and its end
     #[arg(long, value_name = "MICROSECONDS", value_parser = at_least::<u64, 1>, allow_negative_numbers = true)]
     pub(super) uneven: Option<u64>,
+    /// What happens to owned cells near the halo before each exchange, which is not in its time [default: written, if fields are in
+    /// memory of the host and there is no work between start and end]
+    #[arg(long)]
+    pub(super) boundary: Option<Boundary>,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
     #[command(flatten)]

@@ -4,10 +4,12 @@
 //! - this file: the contestants of one rank, checked and then measured;
 //! - `args`: the command line, and `problem`: the grid;
 //! - `cells`: the values of the fields, and their check;
+//! - `boundary`: what is written between exchanges;
 //! - one module for each contestant;
 //! - `report`: the printed results.
 
 mod args;
+mod boundary;
 mod cells;
 mod one_pass;
 #[cfg(feature = "mpi")]
@@ -24,7 +26,7 @@ pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;
 
 use super::block::{Block, CallerMemory, FieldMemory};
-use super::contestant::{Entry, measure};
+use super::contestant::{Boundary, Entry, measure};
 use super::handover::handover;
 use super::library::Library;
 use super::raw_send::RawSend;
@@ -34,6 +36,7 @@ use crate::command::failure::Failure;
 use crate::command::launch::launched_by;
 use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::print::Report as _;
+use boundary::{Step, boundary};
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]
 use packed::{Messages, Packed};
@@ -86,6 +89,7 @@ fn on_elements<T: Element, D: Device>(
 ) -> Result<Report, Failure> {
     let problem = Problem::new(args, comm.size())?;
     problem.check_memory(device.info(), ranks_here(comm))?;
+    let boundary = boundary(args, device.info())?;
     args.trace.begin(comm)?;
     let pattern = problem.pattern(comm)?;
     // Fields of the library and of the plain copies are made alternately: the order of allocation changes times by
@@ -114,10 +118,10 @@ fn on_elements<T: Element, D: Device>(
     #[cfg(not(feature = "mpi"))]
     let by_hand = vec![Entry::new("packed_persistent", None)];
     if memory.is_empty() {
-        return compete(fields, others, by_hand, device, &problem, &pattern, args, shared);
+        return compete(fields, others, by_hand, device, &problem, &pattern, args, shared, boundary);
     }
     let fields = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
-    compete(fields, others, by_hand, device, &problem, &pattern, args, shared)
+    compete(fields, others, by_hand, device, &problem, &pattern, args, shared, boundary)
 }
 
 /// Fields for two contestants.
@@ -154,14 +158,24 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     pattern: &Pattern,
     args: &ExchangeArgs,
     shared: &SharedFields,
+    boundary: Boundary,
 ) -> Result<Report, Failure> {
     cells::fill(&mut fields, pattern)?;
     let check = |fields: &[F]| cells::check(fields, pattern, "haloport");
     let uneven = args.uneven.map(|time| Uneven::new(time, pattern.comm().rank()));
-    let library = Library::new(pattern, fields, &args.memory, check)?.with_work(uneven.clone());
+    let step = match boundary {
+        Boundary::Written => Some(Step::of(&mut fields, pattern)?),
+        Boundary::Unchanged => None,
+    };
+    let mut library = Library::new(pattern, fields, &args.memory, check)?.with_work(uneven.clone());
+    if let Some(step) = step {
+        library = library.with_writes(Box::new(move |fields| step.write(fields)));
+    }
     let (traffic, choice) = (library.traffic(), library.choice());
     // What has no start and no end takes no part beside work in between.
     let one_pass = if device.info().host_accessible && uneven.is_none() {
+        // Without synchronisation, a rank may not write what others copy: then each copies from its own fields.
+        let shared = (boundary == Boundary::Unchanged).then_some(shared);
         Some(OnePassCopy::new(problem, pattern, plain, shared)?)
     } else {
         None
@@ -179,8 +193,8 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     }
     let comm = pattern.comm();
     let before = handover(comm)?;
-    let results = measure(comm, &mut entries, args.samples)?;
+    let results = measure(comm, &mut entries, args.samples, boundary)?;
     args.trace.write(comm)?;
     let handover = before.zip(handover(comm)?).map(<[f64; 2]>::from);
-    Ok(Report::new(args, problem, pattern, device.info(), traffic, choice, results, handover))
+    Ok(Report::new(args, problem, pattern, device.info(), traffic, choice, results, handover, boundary))
 }

@@ -10,6 +10,7 @@ use haloport::domain::MAX_AXES;
 use haloport::pattern::{Cells, Piece};
 use haloport::{Element, Field, Pattern};
 
+use super::boundary::Step;
 use super::cells::{as_box, check, fill};
 use super::problem::Problem;
 use super::rows::RowCopies;
@@ -25,6 +26,8 @@ pub(super) struct OnePassCopy<T: Element, D: Device> {
     pattern: Pattern,
     fields: Arc<Vec<Field<T, D>>>,
     copies: Vec<RowCopies<T>>,
+    /// What is written, if no other rank reads these fields.
+    step: Option<Step<T>>,
     /// Whether each neighbour's fields are in this process; if not, equal cells of the rank's own are copied instead.
     from_neighbours: bool,
     /// Keeps the neighbours' fields alive.
@@ -32,7 +35,8 @@ pub(super) struct OnePassCopy<T: Element, D: Device> {
 }
 
 impl<T: Element, D: Device> OnePassCopy<T, D> {
-    /// Collective: fills the fields, shows them to the other ranks of this process, and finds theirs.
+    /// Collective: fills the fields, shows them to the other ranks of this process, and finds theirs. Without `shared`, cells are
+    /// copied from the rank's own fields alone, and those may be written.
     ///
     /// # Errors
     /// [`Failure::Run`].
@@ -40,22 +44,27 @@ impl<T: Element, D: Device> OnePassCopy<T, D> {
         problem: &Problem,
         pattern: &Pattern,
         mut fields: Vec<Field<T, D>>,
-        shared: &SharedFields,
+        shared: Option<&SharedFields>,
     ) -> Result<OnePassCopy<T, D>, Failure> {
         fill(&mut fields, pattern)?;
+        let step = shared.is_none().then(|| Step::of(&mut fields, pattern)).transpose()?;
         let rank = pattern.comm().rank();
         let fields = Arc::new(fields);
-        shared.lock().insert(rank, Arc::clone(&fields) as _);
+        if let Some(shared) = shared {
+            shared.lock().insert(rank, Arc::clone(&fields) as _);
+        }
         pattern.comm().barrier()?;
         let mut made = OnePassCopy {
             pattern: pattern.clone(),
             fields,
             copies: Vec::new(),
+            step,
             from_neighbours: true,
             _neighbours: Vec::new(),
         };
         for (&peer, pieces) in pattern.receives() {
-            let theirs = shared.lock().get(&peer).cloned().and_then(|fields| fields.downcast().ok());
+            let theirs = shared.and_then(|shared| shared.lock().get(&peer).cloned());
+            let theirs = theirs.and_then(|fields| fields.downcast().ok());
             made.from_neighbours &= theirs.is_some();
             let from: Arc<Vec<Field<T, D>>> = theirs.clone().unwrap_or_else(|| Arc::clone(&made.fields));
             let owner = if theirs.is_some() { peer } else { rank };
@@ -65,7 +74,7 @@ impl<T: Element, D: Device> OnePassCopy<T, D> {
                     made.copies.push(RowCopies::between(source, target, &piece)?);
                 }
             }
-            made._neighbours.push(from);
+            made._neighbours.extend(theirs);
         }
         made.copies = RowCopies::paired(made.copies);
         Ok(made)
@@ -77,11 +86,18 @@ impl<T: Element, D: Device> Contestant for OnePassCopy<T, D> {
         for _ in 0..batch {
             for copies in &self.copies {
                 // SAFETY: the fields of both sides are alive, and the boxes lie in them. No thread writes owned cells
-                // after the barrier in `new`, and only this thread accesses the halos of its fields.
+                // that another one reads after the barrier in `new`, and only this thread accesses the halos of its fields.
                 unsafe { copies.run() };
             }
         }
         Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        match (&self.step, Arc::get_mut(&mut self.fields)) {
+            (Some(step), Some(fields)) => step.write(fields),
+            _ => Ok(()),
+        }
     }
 
     fn verify(&mut self) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use haloport::device::Device;
 use haloport::pattern::Piece;
 use haloport::{Element, Field, IndexBox, Pattern};
 
+use super::boundary::Step;
 use super::cells::{as_box, check, fill};
 use super::rows::{RowCopies, StridedBox};
 use crate::bench::contestant::Contestant;
@@ -30,6 +31,7 @@ pub(super) struct Packed<T: Element, D: Device> {
     own: Vec<RowCopies<T>>,
     messages: Persistent<T>,
     uneven: Option<Uneven>,
+    step: Step<T>,
 }
 
 impl<T: Element, D: Device> Packed<T, D> {
@@ -44,6 +46,7 @@ impl<T: Element, D: Device> Packed<T, D> {
         uneven: Option<Uneven>,
     ) -> Result<Packed<T, D>, Failure> {
         fill(&mut fields, pattern)?;
+        let step = Step::of(&mut fields, pattern)?;
         let name = match messages {
             Messages::PerNeighbour => "packed_persistent",
             Messages::PerRank => "packed_fused",
@@ -57,6 +60,7 @@ impl<T: Element, D: Device> Packed<T, D> {
             own: Vec::new(),
             messages: Persistent::new()?,
             uneven,
+            step,
         };
         let me = pattern.comm().rank();
         // Receives first, so that they can be started first.
@@ -121,6 +125,10 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
             }
         }
         Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        self.step.write(&mut self.fields)
     }
 
     fn verify(&mut self) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};
 use super::problem::Problem;
-use crate::bench::contestant::Samples;
+use crate::bench::contestant::{Boundary, Samples};
 use crate::bench::results::{Contestant, Setting, contestants, write_table};
 use crate::command::print;
 use crate::command::text::counted;
@@ -44,6 +44,8 @@ pub(super) struct Report {
     fields: usize,
     dtype: ElementType,
     halo_order: HaloOrder,
+    /// Whether owned cells near the halo are written before each exchange, which is not in its time.
+    boundary: Boundary,
     /// The work of half of the ranks between start and end, in microseconds.
     uneven_us: Option<u64>,
     /// The number of times that neighbours wait for each other in one exchange.
@@ -64,6 +66,7 @@ impl Report {
         choice: Choice,
         samples: Vec<Samples>,
         handover_ns: Option<[f64; 2]>,
+        boundary: Boundary,
     ) -> Report {
         let bytes = pattern.halo_cells() * (args.fields * args.dtype.bytes()) as u128;
         let contestants = contestants(&samples, bytes);
@@ -92,6 +95,7 @@ impl Report {
             fields: args.fields,
             dtype: args.dtype,
             halo_order: args.memory.halo_order,
+            boundary,
             uneven_us: args.uneven,
             steps: traffic.steps,
             handover_ns,
@@ -114,6 +118,12 @@ impl print::Report for Report {
         )?;
         let bytes = format!("{} bytes of halo on each rank", self.bytes);
         self.setting.write_path(out, &bytes, "every halo cell checked")?;
+        if self.boundary == Boundary::Written {
+            writeln!(
+                out,
+                "owned cells near the halo are rewritten before each exchange, which is not in its time"
+            )?;
+        }
         if let Some(time) = self.uneven_us {
             writeln!(
                 out,

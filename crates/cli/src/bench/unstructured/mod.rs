@@ -23,7 +23,7 @@ use haloport::{Communicator, Field, HaloCells, IndexSet, Pattern};
 pub(crate) use args::UnstructuredArgs;
 
 use super::block::{Block, CallerMemory, FieldMemory};
-use super::contestant::{Contestant, Entry, measure};
+use super::contestant::{Boundary, Contestant, Entry, measure};
 use super::library::Library;
 use super::raw_send::RawSend;
 use crate::command::failure::Failure;
@@ -113,8 +113,8 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     for entry in &mut entries {
         entry.verify()?;
     }
-    let exchange = measure(comm, &mut entries, args.samples as usize)?;
-    let setup = measure(comm, &mut setup::entries(comm, domain), args.samples as usize)?;
+    let exchange = measure(comm, &mut entries, args.samples as usize, Boundary::Unchanged)?;
+    let setup = measure(comm, &mut setup::entries(comm, domain), args.samples as usize, Boundary::Unchanged)?;
     Ok(Report::new(args, pattern, device.info(), path, choice, &exchange, &setup))
 }
 
