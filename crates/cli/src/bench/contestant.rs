@@ -52,9 +52,10 @@ pub(super) struct Samples {
     pub(super) name: &'static str,
     /// Exchanges in one sample.
     pub(super) batch: usize,
-    /// Microseconds per exchange, in the order of the rounds; empty if the contestant did not take part.
+    /// Microseconds per exchange, with what is written before it, in the order of the rounds; empty if the contestant did not take
+    /// part.
     pub(super) microseconds: Vec<f64>,
-    /// Microseconds to write owned cells before an exchange, which are not in those of the exchange; empty if that was not asked for.
+    /// Microseconds to write owned cells, without an exchange; empty if that was not asked for.
     pub(super) writing: Vec<f64>,
 }
 
@@ -112,15 +113,10 @@ pub(super) fn measure(
     for _round in 0..samples {
         for (entry, result) in entries.iter_mut().zip(&mut results) {
             if let Some(contestant) = &mut entry.contestant {
-                let all = sample(comm, &mut **contestant, result.batch, boundary)?;
-                let writing = match boundary {
-                    Boundary::Written => writing(comm, &mut **contestant, result.batch)?,
-                    Boundary::Unchanged => 0.0,
-                };
                 let each = 1e6 / result.batch as f64;
-                result.microseconds.push(each * (all - writing));
+                result.microseconds.push(each * sample(comm, &mut **contestant, result.batch, boundary)?);
                 if boundary == Boundary::Written {
-                    result.writing.push(each * writing);
+                    result.writing.push(each * writing(comm, &mut **contestant, result.batch)?);
                 }
             }
         }

@@ -105,11 +105,15 @@ impl Setting {
 
 /// The results of all contestants. The others are compared with the first, Haloport; one exchange fills `bytes`.
 pub(super) fn contestants(samples: &[Samples], bytes: u128) -> Vec<Contestant> {
-    let library = samples.first().map_or(&[][..], |first| &first.microseconds);
-    samples
-        .iter()
-        .map(|one| Contestant { name: one.name, batch: one.batch, times: times(one, library, bytes) })
-        .collect()
+    let alone: Vec<Vec<f64>> = samples.iter().map(exchanges_alone).collect();
+    let library = alone.first().map_or(&[][..], Vec::as_slice);
+    let of_each = samples.iter().zip(&alone).map(|(one, alone)| Contestant {
+        name: one.name,
+        batch: one.batch,
+        times: times(alone, library, bytes)
+            .map(|times| Times { write_us: quantile(&one.writing, 0.5), ..times }),
+    });
+    of_each.collect()
 }
 
 /// Writes one line for each contestant.
@@ -135,8 +139,13 @@ pub(super) fn write_table(out: &mut impl Write, contestants: &[Contestant]) -> i
     Ok(())
 }
 
-fn times(samples: &Samples, library: &[f64], bytes: u128) -> Option<Times> {
-    let microseconds = &samples.microseconds[..];
+/// What an exchange adds to writing: the samples less the median time to write.
+fn exchanges_alone(samples: &Samples) -> Vec<f64> {
+    let writing = quantile(&samples.writing, 0.5).unwrap_or(0.0);
+    samples.microseconds.iter().map(|all| all - writing).collect()
+}
+
+fn times(microseconds: &[f64], library: &[f64], bytes: u128) -> Option<Times> {
     let median_us = quantile(microseconds, 0.5)?;
     let rounds: Vec<f64> = library.iter().zip(microseconds).map(|(library, this)| library / this).collect();
     Some(Times {
@@ -144,7 +153,7 @@ fn times(samples: &Samples, library: &[f64], bytes: u128) -> Option<Times> {
         p10_us: quantile(microseconds, 0.1)?,
         p90_us: quantile(microseconds, 0.9)?,
         bandwidth_gb_s: bytes as f64 / median_us / 1e3,
-        write_us: quantile(&samples.writing, 0.5),
+        write_us: None,
         ratio: quantile(library, 0.5)? / median_us,
         round_ratio: quantile(&rounds, 0.5)?,
     })
