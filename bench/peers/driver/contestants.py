@@ -15,9 +15,10 @@ class Compiled:
         self.strategy, self.stand_in = strategy, strategy.stand_in
         self.state = strategy.create(comm, c.byref(problem))
         self.runs = bool(self.state)
+        self.writes = None
 
     def runner(self):
-        return interface.Runner(self.strategy.run, self.state)
+        return interface.Runner(self.strategy.run, self.state, interface.Run(), self.writes)
 
     def address(self, field):
         return self.strategy.field(self.state, field)
@@ -37,7 +38,7 @@ class Compiled:
 class InPython:
     """A contestant whose exchange is a function of Python, of NumPy arrays."""
 
-    stand_in, runs = 0, True
+    stand_in, runs, writes = 0, True, None
 
     def __init__(self, name, exchange, arrays):
         self.name, self.arrays = name, arrays
@@ -51,10 +52,10 @@ class InPython:
                 return 1
             return 0
 
-        self.callback = interface.Run(run)
+        self.callback, self.idle = interface.Run(run), interface.Run(lambda _state, _batch: 0)
 
     def runner(self):
-        return interface.Runner(self.callback, None)
+        return interface.Runner(self.callback, None, self.idle, self.writes)
 
     def address(self, field):
         return self.arrays[field].ctypes.data

@@ -49,7 +49,7 @@ class Strategy(c.Structure):
 class Runner(c.Structure):
     """`struct peers_runner`."""
 
-    _fields_ = [("run", Run), ("state", c.c_void_p)]
+    _fields_ = [("run", Run), ("state", c.c_void_p), ("idle", Run), ("writes", c.c_void_p)]
 
 
 def load(path):
@@ -62,7 +62,7 @@ def load(path):
     library.peers_calibrate.argtypes = [c.c_int, c.c_int, c.POINTER(Runner), c.c_double, c.POINTER(c.c_int32)]
     library.peers_measure.argtypes = [
         c.c_int, c.c_int, c.POINTER(Runner), c.POINTER(c.c_int32), c.c_int, c.c_double, c.c_uint64, c.c_int,
-        c.c_int64, c.POINTER(c.c_double), c.POINTER(c.c_uint8),
+        c.c_int64, c.c_int, c.POINTER(c.c_double), c.POINTER(c.c_uint8),
     ]  # fmt: skip
     rank_size = [c.c_int, c.c_int]
     library.peers_fill.argtypes = [c.POINTER(Case), *rank_size, c.c_int, c.c_int, c.c_void_p]
@@ -73,6 +73,10 @@ def load(path):
     library.peers_mesh_fill.restype = None
     library.peers_mesh_wrong.argtypes = [c.POINTER(Mesh), c.c_int, c.c_int, c.c_int, c.c_void_p]
     library.peers_mesh_wrong.restype = c.c_int64
+    fields = c.POINTER(c.c_void_p)
+    library.peers_writes.argtypes, library.peers_writes.restype = [c.POINTER(Case), fields], c.c_void_p
+    library.peers_mesh_writes.argtypes, library.peers_mesh_writes.restype = [c.POINTER(Mesh), fields], c.c_void_p
+    library.peers_writes_free.argtypes, library.peers_writes_free.restype = [c.c_void_p], None
     return library
 
 

@@ -22,8 +22,9 @@ COLUMNS = [((n, n, n), halo, fields) for n, halo, fields in
 # Levels, their order or nproma, and fields.
 MESHES = [(80, order, fields) for order in ("fastest", "slowest", 32) for fields in (1, 4)]
 MESHES += [(1, "fastest", 1), (1, "fastest", 4)]
-# The contents of the caches when a sample begins: those of other contestants, of the same exchange, or of other memory.
-CACHES = ["turns", "hot", "cold"]
+# The states: a model writes owned cells before each exchange; otherwise they stay as they are, and caches hold what other
+# contestants, the same exchange, or writes of other memory have left when a sample begins.
+CACHES = ["written", "turns", "hot", "cold"]
 GROUPS = ["compiled", "mpi4py", "ghex"]
 SAMPLE_SECONDS = 1e-3
 SWEEP_BYTES = 64 << 20
@@ -138,8 +139,9 @@ def _end(process):
 def _plans(arguments):
     rounds, seconds = arguments.rounds, arguments.seconds
     plans = {
-        "turns": {"rounds": rounds, "seconds": seconds, "warm": 0, "sweep": 0},
-        "hot": {"rounds": rounds // 2 + 1, "seconds": seconds / 2, "warm": 1, "sweep": 0},
-        "cold": {"rounds": rounds // 4 + 1, "seconds": seconds / 2, "warm": 0, "sweep": SWEEP_BYTES},
+        "written": {"rounds": rounds, "seconds": 2 * seconds, "warm": 1, "sweep": 0, "write": 1},
+        "turns": {"rounds": rounds, "seconds": seconds, "warm": 0, "sweep": 0, "write": 0},
+        "hot": {"rounds": rounds // 2 + 1, "seconds": seconds / 2, "warm": 1, "sweep": 0, "write": 0},
+        "cold": {"rounds": rounds // 4 + 1, "seconds": seconds / 2, "warm": 0, "sweep": SWEEP_BYTES, "write": 0},
     }
     return {caches: plans[caches] for caches in arguments.caches}

@@ -3,6 +3,7 @@
 import math
 from xml.sax.saxutils import escape
 
+import jobs
 import tables
 
 LEFT, PANEL, GAP, ROW, TOP, HEAD = 300, 128, 10, 17, 64, 54
@@ -13,15 +14,16 @@ OTHERS = "#1d4ed8"
 
 
 def write(document, path):
-    """Draws the figures of contestants in turns, with the largest eager limit."""
+    """Draws the figures of the first state that was measured, with the largest eager limit."""
     reports = document["reports"]
     eager = max(report["eager"] for report in reports)
+    state = next(caches for caches in jobs.CACHES if caches in reports[0]["measured"])
     rows = [
-        ("split along the slowest axis", tables.Results(reports, "turns", eager, 0)),
-        ("split along the fastest axis", tables.Results(reports, "turns", eager, 2)),
+        ("split along the slowest axis", tables.Results(reports, state, eager, 0)),
+        ("split along the fastest axis", tables.Results(reports, state, eager, 2)),
         (
             "two halves of a mesh: levels / place in memory / fields",
-            tables.Results(reports, "turns", eager, None),
+            tables.Results(reports, state, eager, None),
         ),
     ]
     rows = [(title, results) for title, results in rows if results.cases()]

@@ -29,6 +29,10 @@ def main():
     checker = Checker(library, problem, mesh, rank, size, comm)
     for one in contestants:
         checker.check(one, 1)
+    writes = library.peers_mesh_writes if mesh else library.peers_writes
+    for one in contestants:
+        fields = (c.c_void_p * problem.fields)(*(one.address(field) for field in range(problem.fields)))
+        one.writes = writes(c.byref(problem), fields)
     gc.collect()
     gc.disable()
     measured, handover = _measure(job, library, comm, contestants)
@@ -45,6 +49,7 @@ def main():
         with open(job["out"], "w") as file:
             json.dump(report, file)
     for one in contestants:
+        library.peers_writes_free(one.writes)
         one.destroy()
     sys.stdout.flush()
     library.peers_finalize()
@@ -138,7 +143,7 @@ def _measure(job, library, comm, contestants):
             times, preempted = (c.c_double * (rounds * count))(), (c.c_uint8 * (rounds * count))()
             made = library.peers_measure(
                 comm, count, runners, batch, rounds, plan["seconds"] / PARTS, PARTS * job["seed"] + part,
-                plan["warm"], plan["sweep"], times, preempted,
+                plan["warm"], plan["sweep"], plan["write"], times, preempted,
             )  # fmt: skip
             if made < 0:
                 sys.exit(f"{contestants[-made - 1].name}: an exchange failed")

@@ -100,7 +100,8 @@ def _title(eager, split, caches):
         if split is None
         else f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis"
     )
-    words = {"turns": "contestants in turns", "hot": "caches hot", "cold": "caches cold"}[caches]
+    words = {"written": "owned cells written", "turns": "unchanged, contestants in turns", "hot": "unchanged, caches hot",
+             "cold": "unchanged, caches cold"}[caches]  # fmt: skip
     return f"{what}, {words}, eager limit of Open MPI {eager}"
 
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "memory.h"
+#include "writes.h"
 
 int peers_init(void) {
     int done, level;
@@ -49,17 +50,31 @@ static long preemptions(void) {
     return usage.ru_nivcsw;
 }
 
+/* What a batch is made of. */
+enum work { EXCHANGES, WRITES_AND_EXCHANGES, WRITES };
+
+static int work(const struct peers_runner *runner, enum work what, int batch) {
+    if (what == EXCHANGES) return runner->run(runner->state, batch);
+    int (*run)(void *, int) = what == WRITES ? runner->idle : runner->run;
+    int failed = 0;
+    while (batch-- > 0) {
+        peers_writes_run(runner->writes);
+        if (run) failed |= run(runner->state, 1);
+    }
+    return failed;
+}
+
 /* Takes one sample: the microseconds of the slowest rank since the common start, and whether any rank was
  * preempted. */
-static int sample(MPI_Comm comm, const struct peers_runner *runner, int batch, double *microseconds,
-                  uint8_t *preempted) {
+static int sample(MPI_Comm comm, const struct peers_runner *runner, enum work what, int batch,
+                  double *microseconds, uint8_t *preempted) {
     enum { LEAD = 15 }; /* microseconds from the last rank's arrival to the start */
     double arrival = now(), begin;
     MPI_Allreduce(&arrival, &begin, 1, MPI_DOUBLE, MPI_MAX, comm);
     begin += 1e-6 * LEAD;
     long before = preemptions();
     while (now() < begin) continue;
-    int failed = runner->run(runner->state, batch);
+    int failed = work(runner, what, batch);
     double mine[3] = {now() - begin, preemptions() != before, failed != 0}, all[3];
     MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, comm);
     *microseconds = 1e6 * all[0] / batch;
@@ -113,7 +128,7 @@ int peers_calibrate(int fcomm, int count, const struct peers_runner *runners, do
             for (int try = 0; try < TRIES; try++) {
                 double microseconds;
                 uint8_t preempted;
-                if (sample(comm, &runners[at], batch[at], &microseconds, &preempted)) return 1 + at;
+                if (sample(comm, &runners[at], EXCHANGES, batch[at], &microseconds, &preempted)) return 1 + at;
                 if (microseconds < best) best = microseconds;
             }
             double wanted = 1e6 * seconds / best;
@@ -136,12 +151,13 @@ static uint64_t next(uint64_t *state) {
 }
 
 int peers_measure(int fcomm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
-                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds,
-                  uint8_t *preempted) {
+                  double budget, uint64_t seed, int warm, int64_t sweep, int write,
+                  double *microseconds, uint8_t *preempted) {
     MPI_Comm comm = MPI_Comm_f2c(fcomm);
     uint64_t random = seed * 2654435769u + 88172645463325252u;
     char *other = sweep ? private_new((size_t)sweep) : NULL;
     int *order = malloc((size_t)count * sizeof *order);
+    double *writing = write ? malloc((size_t)(rounds * count) * sizeof *writing) : NULL;
     for (int at = 0; at < count; at++) order[at] = at;
     double begin = now();
     int round = 0, failed = 0;
@@ -159,11 +175,19 @@ int peers_measure(int fcomm, int count, const struct peers_runner *runners, cons
             if (sweep) memset(other, round, (size_t)sweep);
             if (warm) failed = runners[who].run(runners[who].state, 1) != 0;
             int place = round * count + who;
-            failed |=
-                sample(comm, &runners[who], sweep ? 1 : batch[who], &microseconds[place], &preempted[place]);
+            failed |= sample(comm, &runners[who], write ? WRITES_AND_EXCHANGES : EXCHANGES, sweep ? 1 : batch[who],
+                             &microseconds[place], &preempted[place]);
+            uint8_t unused;
+            if (write)
+                failed |= sample(comm, &runners[who], WRITES, batch[who], &writing[who * rounds + round], &unused);
             if (failed) failed = 1 + who;
         }
     }
-    free(order), free(other);
+    for (int who = 0; write && who < count && round > 0; who++) {
+        double *alone = writing + who * rounds;
+        qsort(alone, (size_t)round, sizeof *alone, ascending);
+        for (int at = 0; at < round; at++) microseconds[at * count + who] -= alone[round / 2];
+    }
+    free(order), free(other), free(writing);
     return failed ? -failed : round;
 }

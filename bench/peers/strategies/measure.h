@@ -7,6 +7,9 @@
 struct peers_runner {
     int (*run)(void *state, int batch);
     void *state;
+    /* Makes no exchange, and takes as long as the call of `run` itself; null if that takes no time. */
+    int (*idle)(void *state, int batch);
+    void *writes; /* see writes.h */
 };
 
 /* Initialises MPI, unless it is initialised, and returns the Fortran handle of the world. */
@@ -29,10 +32,11 @@ int peers_calibrate(int comm, int count, const struct peers_runner *runners, dou
  * `seed`, and stops early after `budget` seconds. `microseconds` are for one exchange: the largest time of
  * any rank since a common start. `preempted` is set if any rank lost its core meanwhile. With `warm`, a sample
  * follows an exchange of the same contestant that is not timed. With `sweep` bytes, a sample is one exchange,
- * before which each rank writes that much other memory. Returns the number of rounds, or minus (1 + the
+ * before which each rank writes that much other memory. With `write`, each exchange follows the writes of the
+ * contestant, and the median time of these alone, by all rounds, is subtracted. Returns the number of rounds, or minus (1 + the
  * number of a runner that failed). */
 int peers_measure(int comm, int count, const struct peers_runner *runners, const int32_t *batch, int rounds,
-                  double budget, uint64_t seed, int warm, int64_t sweep, double *microseconds,
-                  uint8_t *preempted);
+                  double budget, uint64_t seed, int warm, int64_t sweep, int write,
+                  double *microseconds, uint8_t *preempted);
 
 #endif
