@@ -97,7 +97,8 @@ def _dot(body, results, case, one, left, y):
 
 
 def _place(ratio):
-    share = math.log(ratio / LEAST) / math.log(MOST / LEAST)
+    # What is subtracted may exceed a sample of few rounds.
+    share = math.log(max(ratio, LEAST) / LEAST) / math.log(MOST / LEAST)
     return 4 + (PANEL - 8) * min(max(share, 0.0), 1.0)
 
 
