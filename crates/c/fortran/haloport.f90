@@ -25,7 +25,8 @@ module haloport
   implicit none
   private
   public :: hp_comm, hp_line, hp_memory, hp_pattern, hp_plan, hp_sparse, hp_stream, hp_ticket
-  public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_line_create, hp_pattern_create, hp_plan_create, hp_sparse_create
+  public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_line_create, hp_pattern_create, hp_plan_create, hp_sparse_create, &
+    hp_reprosum_calc
   public :: hp_default, hp_block, hp_on
   public :: hp_ok, hp_argument, hp_refused, hp_transport, hp_time_limit, hp_device, hp_no_memory, hp_wrong_thread, hp_in_flight, &
     hp_poisoned, hp_panic
@@ -55,6 +56,8 @@ module haloport
     procedure :: set_warn_after => comm_set_warn_after
     procedure, private :: reduce_int32, reduce_int64, reduce_real32, reduce_real64
     generic :: all_reduce => reduce_int32, reduce_int64, reduce_real32, reduce_real64
+    procedure, private :: sum_exact_real32, sum_exact_real64
+    generic :: sum_exact => sum_exact_real32, sum_exact_real64
     procedure :: free => comm_free
   end type
 
@@ -195,6 +198,21 @@ module haloport
       integer(c_int32_t), value :: bytes, is_real
     end function
     integer(c_int) function hp_comm_free(comm) bind(c)
+    integer(c_int) function hpf_sum_exact(comm, bytes, sum, values, weights) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: bytes
+      real(c_double), intent(out) :: sum
+      type(*), intent(in) :: values(..)
+      type(*), intent(in), optional :: weights(..)
+    end function
+    integer(c_int) function hpf_reprosum(comm, values, sums, summands, columns, fields) bind(c)
+      import
+      type(c_ptr), value :: comm
+      real(c_double), intent(in) :: values(*)
+      real(c_double), intent(inout) :: sums(*)
+      integer(c_int64_t), value :: summands, columns, fields
+    end function
       import
       type(c_ptr), value :: comm
     end function
@@ -517,6 +535,42 @@ contains
     integer(c_int) :: code
     code = hp_comm_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
+  ! The sum of the values of all ranks, or of their products with as many weights, as that of real numbers, rounded once: the same
+  ! bits on any number of ranks, however they share the values. Arrays of any rank, sections, or of no elements. A NaN, or infinities
+  ! of both signs, make it a NaN, infinities of one sign that infinity; a NaN after a failure. `sum_exact` of a communicator. Collective.
+  function sum_exact_real64(self, values, weights, stat, errmsg) result(sum)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(in) :: values(..)
+    real(c_double), intent(in), optional :: weights(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double) :: sum
+    call ended(hpf_sum_exact(self%handle, 8_c_int32_t, sum, values, weights), stat, errmsg)
+  end function
+
+  function sum_exact_real32(self, values, weights, stat, errmsg) result(sum)
+    class(hp_comm), intent(in) :: self
+    real(c_float), intent(in) :: values(..)
+    real(c_float), intent(in), optional :: weights(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double) :: sum
+    call ended(hpf_sum_exact(self%handle, 4_c_int32_t, sum, values, weights), stat, errmsg)
+  end function
+
+  ! The same of `nflds` columns in one message: `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k on all ranks.
+  ! For programs that call `shr_reprosum_calc`, with a communicator of Haloport. Collective.
+  subroutine hp_reprosum_calc(arr, arr_gsum, nsummands, dsummands, nflds, commid, stat, errmsg)
+    integer, intent(in) :: nsummands, dsummands, nflds
+    real(c_double), intent(in) :: arr(dsummands, nflds)
+    real(c_double), intent(inout) :: arr_gsum(nflds)
+    type(hp_comm), intent(in) :: commid
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_reprosum(commid%handle, arr, arr_gsum, int(nsummands, c_int64_t), int(dsummands, c_int64_t), &
+      int(nflds, c_int64_t)), stat, errmsg)
+  end subroutine
+
     call ended(code, stat, errmsg)
   end subroutine
 

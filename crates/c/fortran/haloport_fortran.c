@@ -4,6 +4,7 @@
  */
 #include <ISO_Fortran_binding.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static const struct {
     int has_number;
 } words[] = {
     {"hp_pattern_grid", "hp_pattern_create", 0}, {"hp_pattern_ids", "hp_pattern_create", 0},
-    {"hp_pattern_lists", "hp_pattern_create", 0}, {"hp_sparse_between", "hp_sparse_create", 0},
+    {"hp_pattern_lists", "hp_pattern_create", 0}, {"hp_pattern_redistribution", "hp_pattern_create", 0},
+    {"hp_comm_sum_exact", "sum_exact", 0}, {"hp_sparse_between", "hp_sparse_create", 0},
     {"hp_line_even", "hp_line_create", 0}, {"hp_sparse_start", "start", 0}, {"hp_sparse_finish", "finish", 0},
     {"hp_sparse_ready", "ready", 0}, {"hp_line_start", "start", 0}, {"hp_line_finish", "finish", 0}, {"hp_line_ready", "ready", 0},
     {"hp_exchange", "update", 0}, {"hp_start", "start", 0}, {"hp_finish", "finish", 0}, {"hp_ready", "ready", 0},
@@ -655,6 +657,57 @@ int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, con
     hpf_sparse *made = calloc(1, sizeof *made);
     *sparse = NULL;
     if (!made) hpf_complain("expected memory for an exchange, found none");
+/* The number of elements of an array, and their first one in a row; -1 if they cannot be used. Absent arrays have none. */
+static int64_t terms_of(const CFI_cdesc_t *array, const void **first, char **copied) {
+    int64_t bytes = bytes_of(array);
+    if (bytes < 0) return -1;
+    *first = row_of(array, bytes, copied);
+    if (*first) return bytes / (int64_t)array->elem_len;
+    refused("expected memory for a copy of an array, found none", -1);
+    return -1;
+}
+
+/* The sum of reals of that many bytes, or of their products with as many weights, unless these are absent. */
+int hpf_sum_exact(hp_comm *comm, int32_t bytes, double *sum, const CFI_cdesc_t *values, const CFI_cdesc_t *weights) {
+    const void *first[] = {NULL, NULL};
+    char *copied[] = {NULL, NULL}, text[TEXT];
+    *sum = NAN;
+    int64_t count = terms_of(values, &first[0], &copied[0]), others = count;
+    if (count >= 0 && weights) others = terms_of(weights, &first[1], &copied[1]);
+    int wrong = count < 0 || others < 0 ? HP_ARGUMENT : 0;
+    if (!wrong && others != count) {
+        snprintf(text, sizeof text, "weights: expected as many as values, %lld, found %lld", (long long)count, (long long)others);
+        wrong = refused(text, -1);
+    }
+    /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
+    memcpy(text, message, sizeof text);
+    hp_status status = hp_comm_sum_exact(comm, bytes == 4 ? HP_F32 : HP_F64, wrong ? -1 : 1, &count, &first[0], &first[1], sum);
+    free(copied[0]), free(copied[1]);
+    if (!wrong) return ended(status);
+    memcpy(message, text, sizeof message);
+    return wrong;
+}
+
+/* Sums of the first `summands` elements of each column of `columns` elements. */
+int hpf_reprosum(hp_comm *comm, const double *values, double *sums, int64_t summands, int64_t columns, int64_t fields) {
+    const size_t room = fields > 0 ? (size_t)fields : 1;
+    int64_t *counts = malloc(room * sizeof *counts);
+    const void **first = malloc(room * sizeof *first);
+    int wrong = 0;
+    for (int64_t field = 0; field < fields; field++) sums[field] = NAN;
+    if (!counts || !first) wrong = refused("expected memory for addresses, found none", -1);
+    if (!wrong && (summands < 0 || summands > columns || fields < 0 || fields > INT32_MAX))
+        wrong = refused("expected nsummands from 0 to dsummands, and nflds of 0 or more, found others", -1);
+    for (int64_t field = 0; field < fields && !wrong; field++) counts[field] = summands, first[field] = values + field * columns;
+    char text[TEXT];
+    memcpy(text, message, sizeof text);
+    hp_status status = hp_comm_sum_exact(comm, HP_F64, wrong ? -1 : (int32_t)fields, counts, first, NULL, sums);
+    free(counts), free(first);
+    if (!wrong) return ended(status);
+    memcpy(message, text, sizeof message);
+    return wrong;
+}
+
     /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
     hp_status status = complaint[0] ? hp_sparse_between(comm, -1, NULL, 0, NULL, &found)
                        : is_fixed   ? hp_sparse_between(comm, source_count, sources, destination_count, destinations, &found)

@@ -6,7 +6,7 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready.
+ * - After a failure, results are empty: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready, NaN.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
  * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
@@ -150,6 +150,16 @@ enum { HP_SUM = 1, HP_MIN = 2, HP_MAX = 3 };
  * is modulo 2^64; if a rank has a NaN, the result is one. Collective.
  */
 hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int64_t count, void *values);
+
+/*
+ * Exact sums: `sums[k]` becomes the sum of the `counts[k]` values at `values[k]` on each rank, of type HP_F32 or HP_F64, for each k below
+ * `number`; or of their products with as many values at `weights[k]`, unless that or `weights` is null. It is that of real
+ * numbers, rounded once, to a double: the same bits on any number of ranks, however they share the values. A NaN, or infinities of
+ * both signs, make it a NaN, infinities of one sign that infinity; a sum beyond the largest double is infinite; one of 0 is +0. Counts may
+ * differ, and be 0; `number` is the same on all ranks. All sums travel in one message, of 1.1 KB each. Collective.
+ */
+hp_status hp_comm_sum_exact(hp_comm *comm, hp_type type, int32_t number, const int64_t *counts, const void *const *values,
+                            const void *const *weights, double *sums);
 
 /* Frees the handle; null is allowed. What was made of it stays valid. */
 hp_status hp_comm_free(hp_comm *comm);

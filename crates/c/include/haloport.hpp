@@ -206,9 +206,35 @@ public:
         check(hp_comm_all_reduce(get(), reduction, type_of<T>(), 1, &value));
         return value;
     }
+    /// The sum of the values of all ranks, of any number on each, rounded once: the same bits on any number of ranks. Of anything
+    /// contiguous with data() and size() whose elements are float or double. Several sums in one message: hp_comm_sum_exact.
+    /// Collective.
+    template <class V>
+    double sum_exact(const V &values) {
+        return sum_exact(values.data(), values.size(), static_cast<decltype(values.data())>(nullptr));
+    }
+    /// The sum of the products of the values and as many weights, which are not rounded. Collective.
+    template <class V, class W>
+    double sum_exact(const V &values, const W &weights) {
+        if (values.size() != weights.size()) {
+            hp_comm_sum_exact(get(), HP_F64, -1, nullptr, nullptr, nullptr, nullptr); // the other ranks learn of it
+            detail::check_length("weights", weights.size(), values.size());
+        }
+        return sum_exact(values.data(), values.size(), weights.data());
+    }
     hp_comm *get() const noexcept { return handle_.get(); }
 
 private:
+    template <class T>
+    double sum_exact(const T *values, std::size_t count, const T *weights) {
+        static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "exact sums are of float or double");
+        const std::int64_t counts = static_cast<std::int64_t>(count);
+        const void *const of = values, *const by = weights;
+        double sum = 0;
+        check(hp_comm_sum_exact(get(), type_of<T>(), 1, &counts, &of, &by, &sum));
+        return sum;
+    }
+
     detail::handle<hp_comm, hp_comm_free> handle_;
 };
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::time::Duration;
 
-use haloport::comm::{Reducible, TransportError};
+use haloport::comm::{ExactSum, ExactTerm, Reducible, TransportError};
 use haloport::{Communicator, ElementType, Reduction, mpi};
 
 use crate::arguments::{count, make, slice, slice_mut, write};
@@ -126,12 +126,36 @@ unsafe extern "C" fn hp_comm_all_reduce(
     call("hp_comm_all_reduce", || {
         let comm = communicator(comm)?;
         // SAFETY: by the contract of the header, `values` has that many values.
-        let reduced = unsafe { all_reduce(&comm, reduction, kind, number, values) };
-        if let Err(Failure { status: Status::Argument, text }) = &reduced {
-            // Others, which reduce, learn that this rank does not.
-            let _ = comm.agree(Some(text.clone()));
-        }
-        reduced
+        told(&comm, unsafe { all_reduce(&comm, reduction, kind, number, values) })
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_comm_sum_exact(
+    comm: Handle<Communicator>,
+    kind: i32,
+    number: i32,
+    counts: *const i64,
+    values: *const *const c_void,
+    weights: *const *const c_void,
+    sums: *mut f64,
+) -> Status {
+    call("hp_comm_sum_exact", || {
+        let comm = communicator(comm)?;
+        let own = || {
+            let number = count(number, "number")?;
+            // SAFETY: by the contract of the header, here and below.
+            let sums = unsafe { slice_mut(sums, number, "sums")? };
+            // After a failure there are no sums.
+            sums.fill(f64::NAN);
+            // SAFETY: as above.
+            Ok((sums, unsafe { exact_sums(kind, number, counts, values, weights)? }))
+        };
+        let (sums, mut own) = told(&comm, own())?;
+        comm.all_reduce_exact(&mut own)?;
+        sums.iter_mut().zip(&own).for_each(|(sum, own)| *sum = own.to_f64());
+        Ok(())
     })
 }
 
@@ -184,6 +208,69 @@ unsafe fn all_reduce(
         }
     };
     Ok(reduced?)
+}
+
+/// The sums of this rank: of the values, or of their products with the weights.
+///
+/// # Safety
+/// `counts` has `number` numbers, and so have `values` and, unless it is null, `weights` addresses of as many floats of the
+/// type `kind` as those say; nothing writes them meanwhile.
+unsafe fn exact_sums(
+    kind: i32,
+    number: usize,
+    counts: *const i64,
+    values: *const *const c_void,
+    weights: *const *const c_void,
+) -> Result<Vec<ExactSum>, Failure> {
+    // SAFETY: the caller's promise, here and below.
+    let (counts, values) = unsafe { (slice(counts, number, "counts")?, slice(values, number, "values")?) };
+    // SAFETY: as above.
+    let weights = if weights.is_null() { &[] } else { unsafe { slice(weights, number, "weights")? } };
+    let add = match element_type(kind) {
+        Some(ElementType::F32) => add_exactly::<f32>,
+        Some(ElementType::F64) => add_exactly::<f64>,
+        _ => return Err(Failure::argument(format!("type: expected HP_F32 or HP_F64, found {kind}"))),
+    };
+    let mut sums = vec![ExactSum::new(); number];
+    for (place, sum) in sums.iter_mut().enumerate() {
+        let weights = weights.get(place).copied().unwrap_or(std::ptr::null());
+        // SAFETY: as above.
+        unsafe { add(sum, place, counts[place], values[place], weights)? };
+    }
+    Ok(sums)
+}
+
+/// Adds the values, or their products with the weights, unless `weights` is null.
+///
+/// # Safety
+/// `values` and `weights` have `number` elements, which nothing writes meanwhile.
+unsafe fn add_exactly<T: ExactTerm>(
+    sum: &mut ExactSum,
+    place: usize,
+    number: i64,
+    values: *const c_void,
+    weights: *const c_void,
+) -> Result<(), Failure> {
+    let number = count(number, &format!("counts[{place}]"))?;
+    // SAFETY: the caller's promise, here and below.
+    let values = unsafe { slice::<T>(values.cast(), number, &format!("values[{place}]"))? };
+    if weights.is_null() {
+        sum.add(values);
+    } else {
+        // SAFETY: as above.
+        sum.add_products(values, unsafe {
+            slice::<T>(weights.cast(), number, &format!("weights[{place}]"))?
+        });
+    }
+    Ok(())
+}
+
+/// Tells the other ranks, which reduce, of a wrong argument of this one.
+fn told<T>(comm: &Communicator, mine: Result<T, Failure>) -> Result<T, Failure> {
+    if let Err(Failure { status: Status::Argument, text }) = &mine {
+        let _ = comm.agree(Some(text.clone()));
+    }
+    mine
 }
 
 fn reduce<V: Reducible>(comm: &Communicator, reduction: Reduction, values: V) -> Result<(), TransportError> {

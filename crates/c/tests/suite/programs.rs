@@ -134,6 +134,14 @@ fn exchanges_in_flight_are_finished_in_any_order() {
 }
 
 #[test]
+fn exact_sums_are_the_same_on_any_number_of_ranks() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/exact.c", &["-lm"]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+}
+
+#[test]
 fn messages_of_any_size_come_as_they_were_sent() {
     if has("cc") {
         let program = compiled("cc", "c99", "tests/programs/messages.c", &[]);

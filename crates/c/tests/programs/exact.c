@@ -1,0 +1,125 @@
+/* Exact sums: the same on 1 to 3 ranks, and those that are known; NaN, infinities, weights, and calls that are refused. */
+#include <float.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "haloport.h"
+
+#define REQUIRE(condition)                                                                          \
+    do {                                                                                            \
+        if (!(condition)) {                                                                         \
+            fprintf(stderr, "line %d: %s: %s (%d ranks)\n", __LINE__, #condition, hp_message(), ranks); \
+            exit(1);                                                                                \
+        }                                                                                           \
+    } while (0)
+
+enum { MOST_RANKS = 3, TERMS = 3000, SUMS = 4 };
+
+static int ranks;
+static hp_comm *comms[MOST_RANKS];
+static double terms[TERMS], weights[TERMS];
+static float narrow[TERMS];
+/* The bits of the sums on one rank. */
+static uint64_t on_one[SUMS];
+
+static uint64_t bits_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Terms of very different sizes and both signs. */
+static void draw_terms(void) {
+    uint64_t state = 42;
+    for (int term = 0; term < TERMS; term++) {
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        double mantissa = (double)(state >> 11) / 9007199254740992.0 - 0.5;
+        terms[term] = ldexp(mantissa, (int)(state % 400) - 200);
+        narrow[term] = (float)ldexp(mantissa, (int)(state % 60) - 30);
+        weights[term] = 1 + mantissa;
+    }
+}
+
+/* The sum of this rank's values, of other ranks none. */
+static double sum_of(hp_comm *comm, int64_t count, const double *values) {
+    double sum = 0;
+    const void *at = values;
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &count, &at, NULL, &sum) == HP_OK);
+    return sum;
+}
+
+static void *rank_of(void *argument) {
+    hp_comm *comm = argument;
+    int32_t rank;
+    REQUIRE(hp_comm_rank(comm, &rank) == HP_OK);
+    /* Shares of different sizes; the last of three ranks has none. */
+    int first = rank == 0 ? 0 : rank == 1 ? 17 : TERMS, end = rank == 0 && ranks > 1 ? 17 : TERMS;
+    const int64_t counts[] = {end - first, end - first, 0};
+    const void *const values[] = {terms + first, terms + first, NULL};
+    const void *const by[] = {NULL, weights + first, NULL};
+    double sums[SUMS] = {1, 1, 1, 1};
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 3, counts, values, by, sums) == HP_OK);
+    const void *const of_narrow = narrow + first;
+    REQUIRE(hp_comm_sum_exact(comm, HP_F32, 1, counts, &of_narrow, NULL, &sums[3]) == HP_OK);
+    for (int sum = 0; sum < SUMS; sum++) {
+        if (ranks == 1) on_one[sum] = bits_of(sums[sum]);
+        REQUIRE(bits_of(sums[sum]) == on_one[sum]);
+    }
+    REQUIRE(on_one[2] == 0 && on_one[0] != on_one[1] && fabs(sums[3]) > 0);
+
+    /* Large terms that cancel, over the ranks. */
+    const double cancel[] = {1e100, 1, 0x1p-600, -1e100, 0x1p-53, 0};
+    int share = 6 / ranks;
+    REQUIRE(sum_of(comm, share, cancel + share * rank) == 1 + DBL_EPSILON);
+    /* Products are not rounded: (1 + e)(1 - e) - 1 = -e^2. */
+    const double left[] = {1 + 0x1p-30, -1}, right[] = {1 - 0x1p-30, 1};
+    int64_t two = rank == 0 ? 2 : 0;
+    const void *const a = left, *const b = right;
+    double sum;
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &two, &a, &b, &sum) == HP_OK && sum == -0x1p-60);
+    const double large[] = {DBL_MAX, DBL_MAX, -DBL_MAX}, infinite[] = {INFINITY, 1}, both[] = {INFINITY, -INFINITY};
+    const double not_a_number = NAN;
+    REQUIRE(sum_of(comm, rank == 0 ? 3 : 0, large) == DBL_MAX);
+    REQUIRE(isinf(sum_of(comm, rank == 0 ? 2 : 0, large)));
+    REQUIRE(isinf(sum_of(comm, rank == 0 ? 2 : 0, infinite)));
+    REQUIRE(isnan(sum_of(comm, rank == 0 ? 2 : 0, both)));
+    REQUIRE(isnan(sum_of(comm, rank == ranks - 1, &not_a_number)));
+
+    /* Wrong arguments of rank 0; the others find that it does not sum. */
+    const hp_status mine = rank == 0 ? HP_ARGUMENT : HP_REFUSED;
+    int64_t one = 1, negative = -1;
+    const void *const at = left, *const nothing = NULL;
+#define WRONG(text, number, counts, values, weights, sums)                                                       \
+    do {                                                                                                         \
+        hp_status found = rank == 0 ? hp_comm_sum_exact(comm, HP_F64, number, counts, values, weights, sums)     \
+                                    : hp_comm_sum_exact(comm, HP_F64, 1, &one, &at, NULL, &sum);                 \
+        REQUIRE(found == mine && strstr(hp_message(), rank == 0 ? text : "out of step"));                        \
+    } while (0)
+    WRONG("number: expected a number of 0 or more, found -1", -1, &one, &at, NULL, &sum);
+    WRONG("counts[0]: expected a number of 0 or more, found -1", 1, &negative, &at, NULL, &sum);
+    REQUIRE(isnan(sum));
+    WRONG("values[0]: expected an array of 1 elements, found null", 1, &one, &nothing, NULL, &sum);
+    WRONG("counts: expected an array", 1, NULL, &at, NULL, &sum);
+    WRONG("values: expected an array", 1, &one, NULL, NULL, &sum);
+    WRONG("sums: expected an array", 1, &one, &at, NULL, NULL);
+    hp_status found = hp_comm_sum_exact(comm, rank == 0 ? HP_I64 : HP_F64, 1, &one, &at, NULL, &sum);
+    REQUIRE(found == mine && strstr(hp_message(), rank > 0 ? "out of step" : "type: expected HP_F32 or HP_F64, found 4"));
+    REQUIRE(hp_comm_sum_exact(NULL, HP_F64, 1, &one, &at, NULL, &sum) == HP_ARGUMENT);
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 0, NULL, NULL, NULL, NULL) == HP_OK);
+    return NULL;
+}
+
+int main(void) {
+    pthread_t threads[MOST_RANKS];
+    draw_terms();
+    for (ranks = 1; ranks <= MOST_RANKS; ranks++) {
+        REQUIRE(hp_comm_threads(ranks, comms) == HP_OK);
+        for (int rank = 0; rank < ranks; rank++) pthread_create(&threads[rank], NULL, rank_of, comms[rank]);
+        for (int rank = 0; rank < ranks; rank++) pthread_join(threads[rank], NULL);
+        for (int rank = 0; rank < ranks; rank++) REQUIRE(hp_comm_free(comms[rank]) == HP_OK);
+    }
+    return 0;
+}
