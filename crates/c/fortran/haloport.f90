@@ -61,11 +61,12 @@ module haloport
     procedure :: free => comm_free
   end type
 
-  ! Which cells each rank owns.
+  ! Which cells each rank owns; or a redistribution from one pattern to another.
   type :: hp_pattern
     private
     type(c_ptr) :: handle = c_null_ptr
     integer(c_int32_t) :: axes = 0 ! of the grid; 0 on a mesh
+    integer(c_int32_t) :: sides = 1 ! 2 of a redistribution
   contains
     procedure :: owned => pattern_owned
     procedure :: with_halo => pattern_with_halo
@@ -143,7 +144,7 @@ module haloport
   type(hp_stream), parameter :: hp_block = hp_stream(1, 0)
 
   interface hp_pattern_create
-    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_lists
+    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_lists, redistribution_of_patterns
   end interface
 
   interface hp_line_create
@@ -197,7 +198,6 @@ module haloport
       character(kind=c_char), intent(in) :: reduction(*)
       integer(c_int32_t), value :: bytes, is_real
     end function
-    integer(c_int) function hp_comm_free(comm) bind(c)
     integer(c_int) function hpf_sum_exact(comm, bytes, sum, values, weights) bind(c)
       import
       type(c_ptr), value :: comm
@@ -213,6 +213,7 @@ module haloport
       real(c_double), intent(inout) :: sums(*)
       integer(c_int64_t), value :: summands, columns, fields
     end function
+    integer(c_int) function hp_comm_free(comm) bind(c)
       import
       type(c_ptr), value :: comm
     end function
@@ -277,6 +278,12 @@ module haloport
       integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
       type(c_ptr), intent(out) :: pattern
     end function
+    integer(c_int) function hpf_pattern_redistribution(source, target, fill_halo, pattern) bind(c)
+      import
+      type(c_ptr), value :: source, target
+      integer(c_int32_t), value :: fill_halo
+      type(c_ptr), intent(out) :: pattern
+    end function
     integer(c_int) function hpf_refuse(text) bind(c)
       import
       character(kind=c_char), intent(in) :: text(*)
@@ -291,13 +298,13 @@ module haloport
       integer(c_int32_t), value :: axes, which
       integer(c_int64_t), intent(out) :: lower(*), upper(*)
     end function
-    integer(c_int) function hpf_plan_create(pattern, grid_axes, axes, vector, origin, fixed, in_flight, path, accumulate, &
+    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, axes, vector, origin, fixed, in_flight, path, accumulate, &
       zero_halo, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: grid_axes, fixed, in_flight, zero_halo
+      integer(c_int32_t), value :: sides, grid_axes, fixed, in_flight, zero_halo
       character(kind=c_char), intent(in) :: axes(*), vector(*), path(*), accumulate(*)
       integer(c_int64_t), intent(in) :: origin(*)
       type(c_ptr), intent(out) :: plan
@@ -528,13 +535,6 @@ contains
     call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 0_c_int32_t, c_loc(value)), stat, errmsg)
   end subroutine
 
-  subroutine comm_free(self, stat, errmsg)
-    class(hp_comm), intent(inout) :: self
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    integer(c_int) :: code
-    code = hp_comm_free(self%handle)
-    if (code == 0) self%handle = c_null_ptr
   ! The sum of the values of all ranks, or of their products with as many weights, as that of real numbers, rounded once: the same
   ! bits on any number of ranks, however they share the values. Arrays of any rank, sections, or of no elements. A NaN, or infinities
   ! of both signs, make it a NaN, infinities of one sign that infinity; a NaN after a failure. `sum_exact` of a communicator. Collective.
@@ -571,6 +571,13 @@ contains
       int(nflds, c_int64_t)), stat, errmsg)
   end subroutine
 
+  subroutine comm_free(self, stat, errmsg)
+    class(hp_comm), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int) :: code
+    code = hp_comm_free(self%handle)
+    if (code == 0) self%handle = c_null_ptr
     call ended(code, stat, errmsg)
   end subroutine
 
@@ -697,6 +704,24 @@ contains
       narrow('send_cells', send_cells) - 1_c_int32_t, &
       size(receive_from, kind=c_int32_t), narrow('receive_from', receive_from), int(receive_counts, c_int64_t), &
       narrow('receive_cells', receive_cells) - 1_c_int32_t, pattern%handle), stat, errmsg)
+  end subroutine
+
+  ! A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same communicator:
+  ! a transpose, all cells on one rank, new parts. The halo of the target is filled too with `fill_halo`; otherwise it keeps its values.
+  ! Plans of it have an array of the source and one of the target by turns, of one type, in any layouts: the first is read,
+  ! the second is written, and neither is otherwise changed while an exchange is in flight. Collective.
+  subroutine redistribution_of_patterns(pattern, source, target, fill_halo, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_pattern), intent(in) :: source, target
+    logical, intent(in), optional :: fill_halo
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: fills
+    fills = 0
+    if (present(fill_halo)) fills = flag(fill_halo)
+    pattern%axes = source%axes
+    pattern%sides = 2
+    call ended(hpf_pattern_redistribution(source%handle, target%handle, fills, pattern%handle), stat, errmsg)
   end subroutine
 
   ! A number of 4 bytes of each number, as haloport.h takes them. If one has no room there, the next call is refused.
@@ -1116,8 +1141,8 @@ contains
     if (present(path)) way = trim(path)//c_null_char
     if (present(accumulate)) combine = trim(accumulate)//c_null_char
     if (present(zero_halo)) zeroes = flag(zero_halo)
-    call ended(hpf_plan_create(pattern%handle, pattern%axes, words, directions, origin, keeps, flights, way, combine, zeroes, &
-      plan%handle, &
+    call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, words, directions, origin, keeps, flights, way, &
+      combine, zeroes, plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
   end subroutine

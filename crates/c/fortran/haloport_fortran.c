@@ -365,6 +365,10 @@ int hpf_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const int32_t
     return complained() ? HP_ARGUMENT : ended_of(status, OF_LISTS, 0);
 }
 
+int hpf_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t fill_halo, hp_pattern **pattern) {
+    return ended(hp_pattern_redistribution(source, target, fill_halo, pattern));
+}
+
 int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int64_t *lower, int64_t *upper) {
     if (complained()) return HP_ARGUMENT;
     hp_box boxes[3];
@@ -389,7 +393,8 @@ static int count_of(CFI_cdesc_t *const *arrays) {
     return count;
 }
 
-int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, const char *vector, const int64_t *origin,
+/* A field has as many arrays as there are `sides`: of a redistribution, one of the source and one of the target. */
+int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, const char *axes, const char *vector, const int64_t *origin,
     int32_t fixed, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
@@ -400,6 +405,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
     hpf_plan *made = calloc(1, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
     if (complained() || count < 0) wrong = HP_ARGUMENT;
+    if (!wrong && count % sides != 0) wrong = refused("expected arrays of the source and of the target by turns, found no target", count - 1);
     for (int place = 0; place < count && !wrong; place++) {
         wrong = describe(arrays[place], place, grid_axes, axes, vector, origin, &like[place]);
         data[place] = arrays[place]->base_addr;
@@ -419,13 +425,13 @@ int hpf_plan_create(hp_pattern *pattern, int32_t grid_axes, const char *axes, co
         memcpy(text, message, sizeof text);
         hp_plan *none;
         like[0].size = 0;
-        hp_plan_create(pattern, count > 0 ? count : 1, like, data, &options, &none);
+        hp_plan_create(pattern, 1, like, data, &options, &none);
         memcpy(message, text, sizeof text);
         free(made);
         return wrong;
     }
     /* Unless the plan is fixed, the addresses tell on which device the arrays are. */
-    hp_status status = hp_plan_create(pattern, count, like, data, &options, &made->plan);
+    hp_status status = hp_plan_create(pattern, count / sides, like, data, &options, &made->plan);
     made->arrays = count;
     if (status == HP_OK)
         *plan = made;
@@ -651,12 +657,6 @@ static void put(const CFI_cdesc_t *array, const void *row, int64_t bytes) {
         scatter(array, array->rank - 1, array->base_addr, row);
 }
 
-int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, const int32_t *sources, int32_t destination_count,
-                      const int32_t *destinations, hpf_sparse **sparse) {
-    hp_sparse *found = NULL;
-    hpf_sparse *made = calloc(1, sizeof *made);
-    *sparse = NULL;
-    if (!made) hpf_complain("expected memory for an exchange, found none");
 /* The number of elements of an array, and their first one in a row; -1 if they cannot be used. Absent arrays have none. */
 static int64_t terms_of(const CFI_cdesc_t *array, const void **first, char **copied) {
     int64_t bytes = bytes_of(array);
@@ -708,6 +708,12 @@ int hpf_reprosum(hp_comm *comm, const double *values, double *sums, int64_t summ
     return wrong;
 }
 
+int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, const int32_t *sources, int32_t destination_count,
+                      const int32_t *destinations, hpf_sparse **sparse) {
+    hp_sparse *found = NULL;
+    hpf_sparse *made = calloc(1, sizeof *made);
+    *sparse = NULL;
+    if (!made) hpf_complain("expected memory for an exchange, found none");
     /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
     hp_status status = complaint[0] ? hp_sparse_between(comm, -1, NULL, 0, NULL, &found)
                        : is_fixed   ? hp_sparse_between(comm, source_count, sources, destination_count, destinations, &found)

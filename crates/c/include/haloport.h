@@ -228,6 +228,15 @@ hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp
                            const hp_list *receive, hp_pattern **pattern);
 
 /*
+ * A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
+ * communicator, on any ranks: a transpose, all cells on one rank, new parts. Each may have any domains on a rank, or none. Plans are
+ * made of it as of a pattern, and it is described and freed as one; other calls take the source or the target. Halos of the target
+ * keep their values, unless `fill_halo` is 1: then they are filled, too. HP_REFUSED, on all ranks, if the cells are not the
+ * same; patterns of hp_pattern_lists have no cells that others have. Collective.
+ */
+hp_status hp_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t fill_halo, hp_pattern **redistribution);
+
+/*
  * The number of domains of this rank; the boxes of one of them: the owned cells, the owned cells with their halo, and the
  * owned cells whose stencil, as wide as the halo, needs no cell that an exchange fills (on a mesh, the longest run of cells that
  * no neighbour needs). Any of the pointers may be null.
@@ -337,6 +346,12 @@ typedef struct hp_options {
  * and so on. On a rank without domains it has one for each field, and only the type of it is read. `data` has the address of
  * the first element of each, index 0 along all axes; unless the plan is fixed, addresses only tell the device, and any of
  * them, or `data`, may be null. `options` may be null. Collective.
+ *
+ * Of a redistribution, each field is a pair: `like` has the arrays of the source for its domains of this rank, then those of the target
+ * for its own; one array in place of those of a side without domains here, which has no address in `data`. All of a pair have one type,
+ * and are on one device; layouts are any. Exchanges read owned cells of the source and write the target. While one is in flight,
+ * the former are only read, and the target is left alone. Texts and descriptions count the two singly: pair k is field 2k, the
+ * source, and field 2k + 1.
  */
 hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *like, void *const *data,
                          const hp_options *options, hp_plan **plan);

@@ -266,7 +266,7 @@ void run_ranks(int ranks, Body &&body) {
     if (first) std::rethrow_exception(first);
 }
 
-/// Which cells each rank owns.
+/// Which cells each rank owns; or a redistribution between two patterns.
 class pattern {
 public:
     /// Takes a handle of haloport.h, which it frees.
@@ -329,6 +329,19 @@ public:
         return pattern(made);
     }
 
+    /// Takes the cells that `source` owns to their owners in `target`, a pattern of the same cells, and to the halo of the target if
+    /// `fill_halo` is true. In plans of it, the arrays of the source come first in each field, then those of the target; a rank
+    /// without domains on one side passes one array there, of which only the type counts. Collective.
+    static pattern redistribution(const pattern &source, const pattern &target, bool fill_halo = false) {
+        hp_pattern *made = nullptr;
+        check(hp_pattern_redistribution(source.get(), target.get(), fill_halo, &made));
+        pattern found(made);
+        found.row_ = source.row();
+        const std::vector<bool> of_target = target.row();
+        found.row_.insert(found.row_.end(), of_target.begin(), of_target.end());
+        return found;
+    }
+
     int domains() const {
         std::int32_t found = 0;
         check(hp_pattern_domain(get(), &found, 0, nullptr, nullptr, nullptr));
@@ -345,6 +358,14 @@ public:
     hp_pattern *get() const noexcept { return handle_.get(); }
 
 private:
+    friend class plan;
+
+    // The arrays of a field: whether each has an address. One in place of those of a side without domains has none.
+    std::vector<bool> row() const {
+        if (!row_.empty()) return row_;
+        const int count = domains();
+        return std::vector<bool>(count > 0 ? static_cast<std::size_t>(count) : 1, count > 0);
+    }
     std::array<hp_box, 3> boxes(int domain) const {
         std::array<hp_box, 3> found{};
         check(hp_pattern_domain(get(), nullptr, domain, &found[0], &found[1], &found[2]));
@@ -352,6 +373,8 @@ private:
     }
 
     detail::handle<hp_pattern, hp_pattern_free> handle_;
+    // Of a redistribution.
+    std::vector<bool> row_;
 };
 
 /// Memory of the one domain of this rank, from which neighbours copy straight if a plan is fixed.
@@ -408,7 +431,7 @@ struct options {
 };
 
 /// An exchange, prepared for arrays of certain layouts. On a rank with several domains, pass the arrays of each field one
-/// after the other.
+/// after the other; of a redistribution, those of the source and then those of the target.
 class plan {
 public:
     /// An exchange that was started: one of those of its plan that are in flight. Finish it; otherwise its destructor does,
@@ -483,19 +506,17 @@ public:
     /// default it is the default stream. As many as `options::in_flight` says can be in flight, and be finished in any order.
     template <class... V>
     pending start(const V &...views_and_stream) {
-        const call<V...> of(views_and_stream...);
-        check_count(of.count);
+        call<V...> of(views_and_stream...);
         hp_ticket ticket = HP_NO_TICKET;
-        check(hp_start(get(), of.count > 0 ? of.data.data() : nullptr, of.stream, &ticket));
+        check(hp_start(get(), checked(of.data.data(), of.count), of.stream, &ticket));
         return pending(get(), ticket, of.stream);
     }
 
     /// Fills the halos of these views; the last argument may be a stream, as in `start`.
     template <class... V>
     void operator()(const V &...views_and_stream) {
-        const call<V...> of(views_and_stream...);
-        check_count(of.count);
-        check(hp_exchange(get(), of.count > 0 ? of.data.data() : nullptr, of.stream));
+        call<V...> of(views_and_stream...);
+        check(hp_exchange(get(), checked(of.data.data(), of.count), of.stream));
     }
 
     /// Waits until the exchanges that were finished are done on devices, too.
@@ -510,23 +531,39 @@ private:
     plan() = default;
 
     void make(const pattern &of, std::int32_t arrays, const hp_array *like, void *const *data, const hp_options &with) {
-        // A rank without domains describes a field by one array.
-        const std::int32_t domains = of.domains(), per_field = domains > 0 ? domains : 1;
+        const std::vector<bool> row = of.row();
+        const std::size_t count = static_cast<std::size_t>(arrays), per_field = row.size();
         hp_plan *made = nullptr;
-        if (arrays % per_field != 0) {
+        if (count % per_field != 0) {
             hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
             throw error(HP_ARGUMENT, "expected an array for each of " + std::to_string(per_field) +
                                          " domains of each field, found " + std::to_string(arrays) + " arrays");
         }
-        check(hp_plan_create(of.get(), arrays / per_field, like, data, &with, &made));
+        for (std::size_t place = 0; place < count; place++) has_address_.push_back(row[place % per_field]);
+        std::vector<void *> addresses(data, data + count);
+        addresses.push_back(nullptr);
+        taken(addresses.data());
+        check(hp_plan_create(of.get(), static_cast<std::int32_t>(count / per_field), like, addresses.data(), &with, &made));
         handle_.reset(made);
-        arrays_ = with.fixed ? 0 : static_cast<std::size_t>(arrays);
-        without_domains_ = domains == 0;
+        fixed_ = with.fixed != 0;
     }
 
-    void check_count(std::size_t found) const {
-        if (found != arrays_ && !without_domains_)
-            throw error(HP_ARGUMENT, "expected " + std::to_string(arrays_) + " arrays, found " + std::to_string(found));
+    // Removes the addresses of arrays that have none, and returns the number of the others.
+    std::size_t taken(void **data) const {
+        std::size_t taken = 0;
+        for (std::size_t place = 0; place < has_address_.size(); place++)
+            if (has_address_[place]) data[taken++] = data[place];
+        return taken;
+    }
+
+    // The addresses of a call with this many arrays.
+    void *const *checked(void **data, std::size_t found) const {
+        const std::size_t expected = fixed_ ? 0 : has_address_.size();
+        if (found == expected) return found > 0 ? (taken(data), data) : nullptr;
+        for (const bool one : has_address_)
+            if (one)
+                throw error(HP_ARGUMENT, "expected " + std::to_string(expected) + " arrays, found " + std::to_string(found));
+        return found > 0 ? data : nullptr;
     }
 
     template <class V>
@@ -569,9 +606,9 @@ private:
     static void *place(const hp_array &) { return nullptr; }
 
     detail::handle<hp_plan, hp_plan_free> handle_;
-    // Of a call: none of a fixed plan.
-    std::size_t arrays_ = 0;
-    bool without_domains_ = false;
+    // Of each array.
+    std::vector<bool> has_address_;
+    bool fixed_ = false;
 };
 
 /// A payload or the content of a message: bytes that lie elsewhere, of a temporary only within the call. Made of anything with data() and size() whose elements

@@ -1,11 +1,13 @@
 //! Texts for people and programs: JSON objects.
 
+use std::collections::BTreeMap;
 use std::ffi::c_char;
 
-use haloport::Pattern;
+use haloport::Communicator;
 use haloport::comm::TransportInfo;
 use haloport::device::BackendReport;
 use haloport::exchange::Description;
+use haloport::pattern::Piece;
 use serde::Serialize;
 
 use crate::status::{Failure, Status, call};
@@ -21,6 +23,9 @@ struct Machine {
 struct OfPattern {
     ranks: usize,
     transport: TransportInfo,
+    /// Of a redistribution, those of its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_domains: Option<usize>,
     domains: usize,
     neighbours: Vec<usize>,
 }
@@ -42,14 +47,16 @@ unsafe extern "C" fn hp_describe(text: *mut c_char, bytes: *mut usize) -> Status
     })
 }
 
-/// Describes a pattern.
-pub(crate) fn pattern(pattern: &Pattern, domains: usize) -> String {
-    let comm = pattern.comm();
-    let mut neighbours: Vec<usize> =
-        pattern.receives().keys().chain(pattern.sends().keys()).copied().collect();
+/// Describes a pattern or a redistribution, which has a second number of domains before that of its target.
+pub(crate) fn pattern(
+    comm: &Communicator,
+    (source_domains, domains): (Option<usize>, usize),
+    pieces: [&BTreeMap<usize, Vec<Piece>>; 2],
+) -> String {
+    let mut neighbours: Vec<usize> = pieces.iter().flat_map(|pieces| pieces.keys()).copied().collect();
     neighbours.sort_unstable();
     neighbours.dedup();
-    json(&OfPattern { ranks: comm.size(), transport: comm.info(), domains, neighbours })
+    json(&OfPattern { ranks: comm.size(), transport: comm.info(), source_domains, domains, neighbours })
 }
 
 /// Describes a plan.

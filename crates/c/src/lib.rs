@@ -2,9 +2,10 @@
 //!
 //! From the top down:
 //!
-//! - `plan`: exchanges; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours copy straight from;
+//! - `plan`: exchanges; `fields`: their arrays; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours
+//!   copy straight from;
 //! - `messages`: messages of any size; `line`: payloads along a line of ranks;
-//! - `pattern`, `comm`: which cells each rank owns, and the ranks;
+//! - `pattern`, `comm`: which cells each rank owns, and the ranks; `domains`: what patterns are to plans;
 //! - `array`, `element`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
 //! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.
@@ -17,7 +18,9 @@ mod array;
 mod comm;
 mod describe;
 mod device;
+mod domains;
 mod element;
+mod fields;
 mod flights;
 mod handle;
 #[doc(hidden)]

@@ -10,8 +10,8 @@ use haloport::{AnyDevice, AnyField, ElementType};
 
 use crate::arguments::{check_row, clear, make, sized};
 use crate::array::{CArray, device_name, element_of, shape_of};
+use crate::domains::{AnyPattern, Domains, of_handle};
 use crate::handle::{Handle, kind};
-use crate::pattern::{Domains, of_handle};
 use crate::status::{Failure, Status, call};
 
 /// Memory of a field.
@@ -27,7 +27,7 @@ static MADE: Mutex<Vec<(usize, AnyField<AnyDevice>)>> = Mutex::new(Vec::new());
 /// See the header.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_memory_create(
-    pattern: Handle<Domains>,
+    pattern: Handle<AnyPattern>,
     like: *const CArray,
     made: *mut Handle<Memory>,
     data: *mut *mut c_void,

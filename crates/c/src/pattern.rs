@@ -4,7 +4,6 @@ use std::ffi::c_char;
 use std::mem::offset_of;
 
 use haloport::domain::{Connectivity, Pivot, Points};
-use haloport::field::ArrayCells;
 use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
 use crate::arguments::{
@@ -12,17 +11,9 @@ use crate::arguments::{
 };
 use crate::comm::{agree, communicator, rank};
 use crate::describe;
-use crate::handle::{Handle, kind};
+use crate::domains::{AnyPattern, Domains, any_of_handle, of_handle};
+use crate::handle::Handle;
 use crate::status::{Failure, Status, call};
-
-/// A pattern, and the cells of its domains.
-#[derive(Debug, Clone)]
-pub(crate) struct Domains {
-    pub(crate) pattern: Pattern,
-    pub(crate) cells: Vec<ArrayCells>,
-}
-
-kind!(Domains, "hp_pattern", 0x4870);
 
 /// The most axes of a pattern.
 pub(crate) const AXES: usize = 4;
@@ -68,7 +59,7 @@ pub(crate) struct CGrid {
     pub(crate) fold: i32,
     pub(crate) points: i32,
     pub(crate) clipped: i32,
-    pub(crate) like: Handle<Domains>,
+    pub(crate) like: Handle<AnyPattern>,
 }
 
 /// `hp_ids` of the header.
@@ -97,7 +88,7 @@ unsafe extern "C" fn hp_pattern_grid(
     grid: *const CGrid,
     domains: i32,
     boxes: *const CBox,
-    made: *mut Handle<Domains>,
+    made: *mut Handle<AnyPattern>,
 ) -> Status {
     call("hp_pattern_grid", || {
         // SAFETY: by the contract of the header, here and below.
@@ -107,7 +98,7 @@ unsafe extern "C" fn hp_pattern_grid(
         let checked = unsafe { checked_grid(&comm, grid, domains, boxes, made) };
         let (grid, halo, boxes) = agree(&comm, checked)?;
         // SAFETY: as above.
-        unsafe { make(made, || Ok(Domains::new(Pattern::structured(&comm, &grid, &boxes, &halo)?))) }
+        unsafe { make(made, || Ok(AnyPattern::new(Pattern::structured(&comm, &grid, &boxes, &halo)?))) }
     })
 }
 
@@ -117,7 +108,7 @@ unsafe extern "C" fn hp_pattern_ids(
     comm: Handle<Communicator>,
     domains: i32,
     ids: *const CIds,
-    made: *mut Handle<Domains>,
+    made: *mut Handle<AnyPattern>,
 ) -> Status {
     call("hp_pattern_ids", || {
         // SAFETY: by the contract of the header, here and below.
@@ -126,7 +117,7 @@ unsafe extern "C" fn hp_pattern_ids(
         // SAFETY: as above.
         let sets = agree(&comm, unsafe { index_sets(&comm, domains, ids, made) })?;
         // SAFETY: as above.
-        unsafe { make(made, || Ok(Domains::new(Pattern::unstructured(&comm, &sets, &HaloCells::All)?))) }
+        unsafe { make(made, || Ok(AnyPattern::new(Pattern::unstructured(&comm, &sets, &HaloCells::All)?))) }
     })
 }
 
@@ -139,7 +130,7 @@ unsafe extern "C" fn hp_pattern_lists(
     send: *const CList,
     receives: i32,
     receive: *const CList,
-    made: *mut Handle<Domains>,
+    made: *mut Handle<AnyPattern>,
 ) -> Status {
     call("hp_pattern_lists", || {
         // SAFETY: by the contract of the header, here and below.
@@ -154,14 +145,51 @@ unsafe extern "C" fn hp_pattern_lists(
         };
         let (cells, send, receive) = agree(&comm, checked())?;
         // SAFETY: as above.
-        unsafe { make(made, || Ok(Domains::new(Pattern::from_lists(&comm, cells, &send, &receive)?))) }
+        unsafe { make(made, || Ok(AnyPattern::new(Pattern::from_lists(&comm, cells, &send, &receive)?))) }
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hp_pattern_redistribution(
+    source: Handle<AnyPattern>,
+    target: Handle<AnyPattern>,
+    fill_halo: i32,
+    made: *mut Handle<AnyPattern>,
+) -> Status {
+    call("hp_pattern_redistribution", || {
+        // SAFETY: by the contract of the header, here and below.
+        unsafe { clear(made) };
+        let of = |handle, name: &str| {
+            let named = |Failure { status, text }| Failure { status, text: format!("{name}: {text}") };
+            of_handle(handle).map_err(named)
+        };
+        // Either of the two suffices to tell other ranks that the other one is wrong.
+        let either = any_of_handle(source).or_else(|_| any_of_handle(target));
+        let sides = || {
+            let sides = [of(source, "source")?, of(target, "target")?];
+            check_place(made).map(|()| sides)
+        };
+        let [from, to] = match &either {
+            Ok(any) => agree(any.comm(), sides())?,
+            Err(_) => sides()?,
+        };
+        let redistribute = || {
+            let redistribution = match fill_halo {
+                0 => from.pattern.redistribute(&to.pattern)?,
+                _ => from.pattern.redistribute_with_halo(&to.pattern)?,
+            };
+            Ok(AnyPattern::Redistribution(redistribution, [from, to]))
+        };
+        // SAFETY: as above.
+        unsafe { make(made, redistribute) }
     })
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_pattern_domain(
-    pattern: Handle<Domains>,
+    pattern: Handle<AnyPattern>,
     domains: *mut i32,
     domain: i32,
     owned: *mut CBox,
@@ -208,20 +236,20 @@ unsafe extern "C" fn hp_pattern_domain(
 /// See the header.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_pattern_describe(
-    pattern: Handle<Domains>,
+    pattern: Handle<AnyPattern>,
     text: *mut c_char,
     bytes: *mut usize,
 ) -> Status {
     call("hp_pattern_describe", || {
-        let Domains { pattern, cells } = of_handle(pattern)?;
+        let described = any_of_handle(pattern)?.describe();
         // SAFETY: by the contract of the header.
-        unsafe { describe::write(&describe::pattern(&pattern, cells.len()), text, bytes) }
+        unsafe { describe::write(&described, text, bytes) }
     })
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
-extern "C" fn hp_pattern_free(pattern: Handle<Domains>) -> Status {
+extern "C" fn hp_pattern_free(pattern: Handle<AnyPattern>) -> Status {
     call("hp_pattern_free", || pattern.take().map(drop))
 }
 
@@ -239,13 +267,6 @@ impl CGrid {
             check_beyond(values, of, name)?;
         }
         Ok(())
-    }
-}
-
-impl Domains {
-    fn new(pattern: Pattern) -> Domains {
-        let cells = ArrayCells::of(&pattern);
-        Domains { pattern, cells }
     }
 }
 
@@ -267,7 +288,7 @@ unsafe fn checked_grid(
     grid: *const CGrid,
     domains: i32,
     boxes: *const CBox,
-    made: *mut Handle<Domains>,
+    made: *mut Handle<AnyPattern>,
 ) -> Result<(Grid, Halo, Vec<IndexBox>), Failure> {
     check_place(made)?;
     // SAFETY: the caller's promise.
@@ -312,7 +333,8 @@ fn boxes_like(found: &CGrid, grid: &Grid) -> Result<Vec<IndexBox>, Failure> {
     if found.parts.iter().any(|&parts| parts != 0) {
         return Err(Failure::argument("grid.parts: expected 0 for each axis beside grid.like, found others"));
     }
-    let like = of_handle(found.like)?.pattern;
+    let named = |Failure { status, text }| Failure { status, text: format!("grid.like: {text}") };
+    let like = of_handle(found.like).map_err(named)?.pattern;
     if like.grid().is_none() {
         return Err(Failure::argument(
             "grid.like: expected the pattern of a grid, found one of a mesh or of lists",
@@ -420,7 +442,7 @@ unsafe fn index_sets(
     comm: &Communicator,
     domains: i32,
     ids: *const CIds,
-    made: *mut Handle<Domains>,
+    made: *mut Handle<AnyPattern>,
 ) -> Result<Vec<IndexSet>, Failure> {
     check_place(made)?;
     let domains = count(domains, "domains")?;
@@ -472,12 +494,4 @@ unsafe fn lists(
         Ok((rank(found.rank, comm.size(), format_args!("{name}[{index}].rank"))?, at))
     };
     (0..number).map(list).collect()
-}
-
-/// The domains of a handle.
-///
-/// # Errors
-/// For null and freed handles.
-pub(crate) fn of_handle(pattern: Handle<Domains>) -> Result<Domains, Failure> {
-    pattern.get()?.with(|domains| Ok(domains.clone()))
 }

@@ -4,19 +4,17 @@ use std::ffi::{c_char, c_void};
 use std::ops::Range;
 
 use haloport::comm::TransportError;
-use haloport::device::{DeviceError, Pointer};
-use haloport::exchange::{Combine, ExchangeError, FieldLayout};
-use haloport::field::BlockLayout;
-use haloport::{AnyDevice, BindOptions, DataPath, ElementType, Exchange, Passed};
+use haloport::device::Pointer;
+use haloport::exchange::{Combine, ExchangeError};
+use haloport::{AnyDevice, BindOptions, DataPath, Exchange, Passed};
 
-use crate::arguments::{Struct, check_place, check_row, clear, count, make, sized, slice, text, write};
-use crate::array::{CArray, device_name, element_of, shape_of, vector_of};
+use crate::arguments::{Struct, check_place, clear, count, make, sized, slice, text, write};
+use crate::array::CArray;
 use crate::comm::agree;
-use crate::device::Place;
+use crate::domains::{AnyPattern, Domains, any_of_handle};
+use crate::fields::{Field, addresses_of, data_of, empty, fields_of, span_of, take, wrong_address};
 use crate::flights::{Flight, Flights, NO_TICKET, Ticket};
 use crate::handle::{Handle, kind};
-use crate::memory;
-use crate::pattern::{Domains, of_handle};
 use crate::status::{Failure, Status, call};
 use crate::stream::{CStream, Order, Queue};
 use crate::{describe, device};
@@ -71,15 +69,6 @@ pub(crate) struct Prepared {
 
 kind!(Prepared, "hp_plan", 0x486c);
 
-/// A field of a plan.
-struct Field {
-    device: AnyDevice,
-    element: ElementType,
-    /// The axes along which its first components point.
-    vector: Vec<usize>,
-    blocks: Vec<BlockLayout>,
-}
-
 /// The arguments of a plan, checked on this rank.
 struct Checked {
     fields: Vec<Field>,
@@ -94,7 +83,7 @@ struct Checked {
 /// See the header.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hp_plan_create(
-    pattern: Handle<Domains>,
+    pattern: Handle<AnyPattern>,
     fields: i32,
     like: *const CArray,
     data: *const *mut c_void,
@@ -104,13 +93,13 @@ unsafe extern "C" fn hp_plan_create(
     call("hp_plan_create", || {
         // SAFETY: by the contract of the header.
         unsafe { clear(made) };
-        let domains = of_handle(pattern)?;
+        let pattern = any_of_handle(pattern)?;
         // SAFETY: by the contract of the header.
-        let checked = unsafe { Checked::new(&domains, fields, like, data, options) };
+        let checked = unsafe { Checked::new(pattern.sides(), fields, like, data, options) };
         let checked = checked.and_then(|checked| check_place(made).map(|()| checked));
-        let checked = agree(domains.pattern.comm(), checked)?;
+        let checked = agree(pattern.comm(), checked)?;
         // SAFETY: by the contract of the header; the memory of a fixed plan lives as long as the plan.
-        unsafe { make(made, || Prepared::new(&domains, checked)) }
+        unsafe { make(made, || Prepared::new(&pattern, checked)) }
     })
 }
 
@@ -195,7 +184,7 @@ impl Checked {
     /// # Safety
     /// The pointers are as the header says.
     unsafe fn new(
-        domains: &Domains,
+        sides: &[Domains],
         fields: i32,
         like: *const CArray,
         data: *const *mut c_void,
@@ -208,56 +197,10 @@ impl Checked {
         // SAFETY: the caller's promise, here and below.
         let options = unsafe { options_of(options)? };
         let Options { fixed, in_flight, threads, path, queue, accumulate, zero_halo } = options;
-        let own = domains.cells.first().map_or(0, |cells| cells.owned().axes());
-        let per_field = domains.cells.len().max(1);
-        let arrays = fields * per_field;
-        check_row(like, arrays, "like")?;
-        let data: &[*mut c_void] = match data.is_null() && !fixed {
-            true => &[],
-            // SAFETY: as above.
-            false => unsafe { slice(data, fields * domains.cells.len(), "data")? },
-        };
-        // Their number is a mere claim until their arrays have been read.
-        let mut made: Vec<Field> = Vec::new();
-        for place in 0..arrays {
-            let name = format!("like[{place}]");
-            // SAFETY: as above.
-            let array = &unsafe { sized(like, place, &name)? };
-            let (element, vector) = (element_of(array, &name)?, vector_of(array, &name)?);
-            if place % per_field == 0 {
-                // SAFETY: as above.
-                let there = unsafe { place_of(like, place..place + per_field, data, queue.as_ref())? };
-                let device = there.open(queue.as_ref(), threads, &name)?;
-                made.push(Field { device, element, vector: vector.clone(), blocks: Vec::new() });
-            }
-            let Some(field) = made.last_mut() else { continue };
-            let Some(cells) = domains.cells.get(place % per_field) else { continue };
-            if field.element != element {
-                return Err(Failure::argument(format!(
-                    "{name}.type: expected {}, as of the field's first domain, found {element}",
-                    field.element
-                )));
-            }
-            if field.vector != vector {
-                return Err(Failure::argument(format!(
-                    "{name}.vector: expected the axes {:?}, as of the field's first domain, found {vector:?}",
-                    field.vector
-                )));
-            }
-            let shape = shape_of(array, own, domains.pattern.grid().is_some(), &name)?;
-            let fitted = shape.block(cells);
-            let (block, _) = fitted.map_err(|error| Failure::argument(format!("{name}: {error}")))?;
-            if let Some(at) = address(data, place) {
-                device::check_first_address(&field.device, at, span_of(&block, element))
-                    .map_err(|error| wrong_address(place, error))?;
-            }
-            field.blocks.push(block);
-        }
-        for (number, Field { device, element, vector, blocks }) in made.iter().enumerate() {
-            device::layout(device, *element, vector, blocks.clone()).map_err(
-                |Failure { text, .. }| Failure::argument(format!("like[{}]: {text}", number * per_field)),
-            )?;
-        }
+        // SAFETY: as above.
+        let data = unsafe { data_of(data, fields.saturating_mul(addresses_of(sides)), fixed)? };
+        // SAFETY: as above.
+        let made = unsafe { fields_of(sides, fields, like, data, (queue.as_ref(), threads))? };
         let mut addresses = Vec::new();
         if fixed {
             take(data, &empty(&made), &mut addresses)?;
@@ -268,53 +211,6 @@ impl Checked {
         }
         Ok(Checked { fields: made, addresses, fixed, options, in_flight, queue })
     }
-}
-
-/// Where the arrays of a field are. Arrays without a device or an address are where the others are, or in memory of
-/// the host.
-///
-/// # Safety
-/// `like` is as the header says.
-unsafe fn place_of<'a>(
-    like: *const CArray,
-    arrays: Range<usize>,
-    data: &[*mut c_void],
-    queue: Option<&Queue>,
-) -> Result<Place<'a>, Failure> {
-    let mut found = None;
-    for place in arrays {
-        let name = format!("like[{place}]");
-        // SAFETY: the caller's promise.
-        let device = unsafe { device_name(&sized(like, place, &name)?, &name)? };
-        let this = Place::of(device, queue, address(data, place));
-        match (found, this.map_err(|error| wrong_address(place, error))?) {
-            (Some(known), Some(this)) if known != this => {
-                return Err(Failure::argument(format!(
-                    "{name}: expected an array {known}, as of another domain of the field, found one {this}"
-                )));
-            }
-            (known, this) => found = known.or(this),
-        }
-    }
-    Ok(found.unwrap_or(Place::Host))
-}
-
-/// An address of a call; `None` if it is null, or not passed.
-fn address(data: &[*mut c_void], place: usize) -> Option<Pointer> {
-    data.get(place).filter(|first| !first.is_null()).map(|first| Pointer::new(first.cast()))
-}
-
-/// The bytes of a block, from the address of its first element on.
-fn span_of(block: &BlockLayout, element: ElementType) -> Range<isize> {
-    let (low, high) = block.span();
-    let bytes = element.bytes() as isize;
-    low.saturating_mul(bytes)..high.saturating_mul(bytes)
-}
-
-/// The failure for an address that is not in memory of the plan's device.
-fn wrong_address(place: usize, error: DeviceError) -> Failure {
-    let Failure { status, text } = error.into();
-    Failure { status, text: format!("data[{place}]: {text}") }
 }
 
 /// # Safety
@@ -363,42 +259,22 @@ fn combine(name: &str) -> Result<Option<Combine>, Failure> {
     })
 }
 
-/// Whether each block has no element, and so any address.
-fn empty(fields: &[Field]) -> Vec<bool> {
-    fields.iter().flat_map(|field| &field.blocks).map(|block| block.allocated().is_empty()).collect()
-}
-
-/// Adds the addresses of a call to `to`. Those of blocks that are `empty` may be null.
-fn take(data: &[*mut c_void], empty: &[bool], to: &mut Vec<Pointer>) -> Result<(), Failure> {
-    for place in 0..data.len() {
-        match address(data, place) {
-            Some(first) => to.push(first),
-            None if empty.get(place) == Some(&true) => to.push(Pointer::new(std::ptr::null_mut())),
-            None => {
-                return Err(Failure::argument(format!("data[{place}]: expected an address, found null")));
-            }
-        }
-    }
-    Ok(())
-}
-
 impl Prepared {
     /// Collective.
     ///
     /// # Safety
     /// The memory of a fixed plan is as the header says, and lives as long as the plan.
-    unsafe fn new(domains: &Domains, checked: Checked) -> Result<Prepared, Failure> {
+    unsafe fn new(pattern: &AnyPattern, checked: Checked) -> Result<Prepared, Failure> {
         let Checked { fields, addresses, fixed, options, in_flight, queue } = checked;
-        let pattern = &domains.pattern;
         let mut devices: Vec<AnyDevice> = Vec::new();
         let mut placed = Vec::new();
-        for Field { device, blocks, element, .. } in &fields {
-            let known = devices.iter().position(|known| known.info().id == device.info().id);
+        for field in &fields {
+            let known = devices.iter().position(|known| known.info().id == field.device.info().id);
             let number = known.unwrap_or_else(|| {
-                devices.push(device.clone());
+                devices.push(field.device.clone());
                 devices.len() - 1
             });
-            placed.extend(blocks.iter().map(|block| (number, span_of(block, *element))));
+            placed.extend(field.blocks().map(|block| (number, span_of(block, field.element))));
         }
         if devices.iter().all(|device| matches!(device, AnyDevice::Cpu(_))) {
             placed.clear();
@@ -406,24 +282,14 @@ impl Prepared {
         let empty = empty(&fields);
         let blocks = empty.len();
         let exchange = if fixed {
-            let mut addresses = addresses.iter().copied();
-            let sets = fields.into_iter().map(|Field { device, element, vector, blocks }| {
-                let at: Vec<(Pointer, BlockLayout)> = addresses.by_ref().zip(blocks).collect();
-                match memory::shared(&at, element, &vector)? {
-                    Some(shared) => Ok(shared),
-                    // SAFETY: the caller's promise.
-                    None => unsafe { device::field_at(&device, element, &vector, at) },
-                }
-            });
-            let sets = sets.collect::<Result<Vec<_>, Failure>>()?;
-            pattern.bind_with(sets, options)?.into_passed()?
+            let (mut addresses, mut made) = (addresses.iter().copied(), Vec::new());
+            for field in fields {
+                // SAFETY: the caller's promise.
+                made.extend(unsafe { field.at(&mut addresses)? });
+            }
+            pattern.bind(made, options)?
         } else {
-            let layouts: Vec<FieldLayout> = fields
-                .into_iter()
-                .map(|Field { device, element, vector, blocks }| {
-                    device::layout(&device, element, &vector, blocks)
-                })
-                .collect::<Result<_, _>>()?;
+            let layouts = fields.iter().map(Field::layout).collect::<Result<Vec<_>, Failure>>()?;
             pattern.plan_layouts(&layouts, options)?
         };
         Ok(Prepared {

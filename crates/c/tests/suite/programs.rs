@@ -134,6 +134,25 @@ fn exchanges_in_flight_are_finished_in_any_order() {
 }
 
 #[test]
+fn redistributions_match_an_oracle() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/redistribute.c", &[]);
+        let count = cases(600);
+        let said = run(Command::new(program).args([&case(0), &count]).env("HALOPORT_TIME_LIMIT", "20"));
+        assert_eq!(said, format!("{count} cases\n"));
+    }
+    if has("c++") {
+        let program = compiled("c++", "c++17", "tests/programs/redistribute.cpp", &[]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+    for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
+        let program = compiled_fortran(fortran, "redistribute", &["redistribute.f90"], &["-O1", "-lpthread"]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+}
+
+/// In C++ and Fortran, the programs of redistributions have some.
+#[test]
 fn exact_sums_are_the_same_on_any_number_of_ranks() {
     if has("cc") {
         let program = compiled("cc", "c99", "tests/programs/exact.c", &["-lm"]);
@@ -202,6 +221,8 @@ fn programs_are_clean_under_asan_and_ubsan() {
     check("c++", "c++17", "tests/programs/views.cpp", &[]);
     check("cc", "c99", "tests/programs/messages.c", &[&case(600), &cases(60)]);
     check("c++", "c++17", "tests/programs/messages.cpp", &[]);
+    check("cc", "c99", "tests/programs/redistribute.c", &[&case(600), &cases(60)]);
+    check("c++", "c++17", "tests/programs/redistribute.cpp", &[]);
     if let Some(fortran) = Fortran::gnu() {
         // They pass arrays that are not allocated.
         let options = [&options[..], &["-fno-sanitize=null", "-lpthread"]].concat();

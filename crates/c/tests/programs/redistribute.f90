@@ -1,0 +1,266 @@
+! From rows to columns, to one rank and back with the halo, and a mesh; exact sums of arrays: on 1 to 3 ranks, which are threads.
+module redistribute_of_rank
+  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real32, real64
+  use haloport
+  implicit none
+  private
+  public :: participant, participate
+
+  integer, parameter :: nx = 7, ny = 5, levels = 3
+
+  type :: participant
+    type(hp_comm) :: comm
+    integer :: number = 0, ranks = 1, failures = 0
+  end type
+
+contains
+
+  recursive function participate(argument) bind(c) result(nothing)
+    type(c_ptr), value :: argument
+    type(c_ptr) :: nothing
+    type(participant), pointer :: me
+    nothing = c_null_ptr
+    call c_f_pointer(argument, me)
+    call grids(me)
+    call mesh(me)
+    call wrong(me)
+    call sums(me)
+  end function
+
+  ! The value of a cell.
+  elemental real(real64) function value(i, j, k)
+    integer, intent(in) :: i, j, k
+    value = 1000*k + 10*i + j
+  end function
+
+  ! Whether all values are those that are expected.
+  recursive logical function same(found, expected)
+    real(real64), intent(in) :: found(:, :), expected(:, :)
+    same = .not. any(abs(found - expected) > 0)
+  end function
+
+  recursive subroutine grids(me)
+    type(participant), intent(inout) :: me
+    type(hp_pattern) :: rows, columns, whole, to_columns, gather, scatter
+    type(hp_plan) :: transpose, collect, spread
+    real(real64), allocatable :: u(:, :, :), t(:, :, :), all(:, :, :), back(:, :)
+    real(real64), allocatable :: plane(:, :), t_plane(:, :)
+    integer :: low(2), high(2), first(2), last(2), i, j, k, end(2)
+    call hp_pattern_create(rows, me%comm, [nx, ny], halo=[0], parts=[me%ranks, 1])
+    call hp_pattern_create(columns, me%comm, [nx, ny], halo=[0], parts=[1, me%ranks])
+    ! Rank 0 has all cells.
+    end = merge([nx, ny], [0, 0], me%number == 0)
+    call hp_pattern_create(whole, me%comm, [nx, ny], halo=[0], lower=[1, 1], upper=end)
+    call rows%owned(low, high)
+    call columns%owned(first, last)
+
+    call hp_pattern_create(to_columns, rows, columns)
+    allocate (u(low(1):high(1), low(2):high(2), levels), t(levels, first(2):last(2), first(1):last(1)))
+    allocate (plane(low(1):high(1), low(2):high(2)), t_plane(first(1):last(1), first(2):last(2)))
+    do k = 1, levels
+      do j = low(2), high(2)
+        do i = low(1), high(1)
+          u(i, j, k) = value(i, j, k)
+        end do
+      end do
+    end do
+    plane = u(:, :, 2)
+    t = -1; t_plane = -1
+    call hp_plan_create(transpose, to_columns, u, t, plane, t_plane, axes='x y levels; levels y x; x y; x y')
+    call transpose%start(u, t, plane, t_plane)
+    call transpose%finish(u, t, plane, t_plane)
+    do k = 1, levels
+      do j = first(2), last(2)
+        do i = first(1), last(1)
+          call check(me, abs(t(k, j, i) - value(i, j, k)) <= 0, 'a transposed cell')
+          call check(me, abs(t_plane(i, j) - value(i, j, 2)) <= 0, 'a cell of a plane')
+        end do
+      end do
+    end do
+
+    call hp_pattern_create(gather, columns, whole)
+    allocate (all(levels, end(2), end(1)))
+    all = -1
+    call hp_plan_create(collect, gather, t, all, axes='levels y x', fixed=.true.)
+    call collect%update(t, all)
+    do i = 1, end(1)
+      do j = 1, end(2)
+        call check(me, same(all(:, j:j, i), reshape(value(i, j, [1, 2, 3]), [levels, 1])), 'a cell on one rank')
+      end do
+    end do
+    call collect%free(); call gather%free(); call transpose%free(); call rows%free()
+
+    ! Back, into an array with its halo.
+    call hp_pattern_create(rows, me%comm, [nx, ny], halo=[1], parts=[me%ranks, 1])
+    call rows%with_halo(low, high)
+    allocate (back(low(1):high(1), low(2):high(2)))
+    back = -1
+    call hp_pattern_create(scatter, columns, rows, fill_halo=.true.)
+    call hp_plan_create(spread, scatter, t_plane, back)
+    call spread%update(t_plane, back)
+    do j = low(2), high(2)
+      do i = low(1), high(1)
+        if (i >= 1 .and. i <= nx .and. j >= 1 .and. j <= ny) then
+          call check(me, abs(back(i, j) - value(i, j, 2)) <= 0, 'a cell with the halo')
+        else
+          call check(me, back(i, j) < 0, 'a cell beyond the grid')
+        end if
+      end do
+    end do
+    call spread%free(); call scatter%free(); call rows%free(); call columns%free(); call whole%free()
+    call to_columns%free()
+  end subroutine
+
+  ! Two cells of each rank come to the last rank, in the other order.
+  recursive subroutine mesh(me)
+    type(participant), intent(inout) :: me
+    type(hp_pattern) :: parts, whole, gather
+    type(hp_plan) :: plan
+    real(real32) :: here(2)
+    real(real32), allocatable :: there(:)
+    integer :: i, last
+    last = merge(2*me%ranks, 0, me%number == me%ranks - 1)
+    call hp_pattern_create(parts, me%comm, [2*me%number + 1, 2*me%number + 2], [.true., .true.])
+    call hp_pattern_create(whole, me%comm, [(i, i=last, 1, -1)], [(.true., i=1, last)])
+    call hp_pattern_create(gather, parts, whole)
+    allocate (there(last))
+    there = -1
+    here = [2*me%number + 1, 2*me%number + 2]
+    call hp_plan_create(plan, gather, here, there)
+    call plan%update(here, there)
+    do i = 1, last
+      call check(me, abs(there(i) - real(last + 1 - i, real32)) <= 0, 'a cell of a mesh on one rank')
+    end do
+    call plan%free(); call gather%free(); call whole%free(); call parts%free()
+  end subroutine
+
+  recursive subroutine wrong(me)
+    type(participant), intent(inout) :: me
+    type(hp_pattern) :: grid, other, made, none
+    type(hp_plan) :: plan
+    type(hp_memory) :: memory
+    real(real64) :: u(nx, ny), three(nx, ny, 3)
+    real(real64), pointer :: array(:, :)
+    character(300) :: text
+    integer :: stat, low(2), high(2)
+    call hp_pattern_create(grid, me%comm, [nx, ny*me%ranks], halo=[0], parts=[1, me%ranks])
+    call hp_pattern_create(other, me%comm, [nx, ny*me%ranks + 1], halo=[0], parts=[1, me%ranks])
+    call hp_pattern_create(made, grid, other, stat=stat, errmsg=text)
+    call refused(me, stat == hp_refused, text, 'pass two patterns of the same cells')
+    call hp_pattern_create(made, grid, none, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'hp_pattern_create: target: expected a hp_pattern, found null')
+    call hp_pattern_create(made, grid, grid)
+    call made%owned(low, high, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'found a redistribution')
+    call check(me, all(high == 0), 'cells after a failure')
+    call hp_allocate(memory, made, array, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'pass its source or its target')
+    call hp_plan_create(plan, made, u, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'array 1: expected arrays of the source and of the target by turns')
+    call hp_plan_create(plan, made, u, three, stat=stat, errmsg=text)
+    call refused(me, stat == hp_refused, text, 'array 2 has 3 axes here and 2 in its source, array 1')
+    call made%free(); call grid%free(); call other%free()
+  end subroutine
+
+  ! Sums that are known, of shares of any size; and sums that are those of one rank.
+  recursive subroutine sums(me)
+    type(participant), intent(inout) :: me
+    real(real64) :: x(4, 6), w(4, 6), columns(5, 2), of_columns(2), total
+    real(real64), parameter :: terms(6) = [1e100_real64, 1.0_real64, 2.0_real64**(-53), -1e100_real64, 2.0_real64**(-600), &
+      0.0_real64]
+    real(real32) :: narrow(3)
+    character(300) :: text
+    integer :: stat, i, first, last
+    x = 0; w = 2
+    first = 1 + me%number*(6/me%ranks)
+    last = first + 6/me%ranks - 1
+    x(3, first:last) = terms(first:last)
+    total = me%comm%sum_exact(x(3, first:last))
+    call check(me, abs(total - (1 + epsilon(1.0_real64))) <= 0, 'the sum of a section')
+    total = me%comm%sum_exact(x, weights=w)
+    call check(me, abs(total - 2*(1 + epsilon(1.0_real64))) <= 0, 'the sum of products')
+    total = me%comm%sum_exact(x(:2, :), w(3:, :))
+    call check(me, abs(total) <= 0, 'the sum of zeros')
+    total = me%comm%sum_exact(x(1, :0))
+    call check(me, abs(total) <= 0, 'the sum of nothing')
+    total = me%comm%sum_exact(1.0_real64)
+    call check(me, abs(total - me%ranks) <= 0, 'the sum of scalars')
+    narrow = 0.1_real32
+    total = me%comm%sum_exact(narrow)
+    call check(me, abs(total - 3*me%ranks*real(0.1_real32, real64)) <= 0, 'the sum of reals of 4 bytes')
+    columns = reshape([(real(i, real64), i=1, 10)], [5, 2])
+    call hp_reprosum_calc(columns, of_columns, 4, 5, 2, commid=me%comm)
+    call check(me, abs(of_columns(1) - 10*me%ranks) <= 0, 'the sum of column 1')
+    call check(me, abs(of_columns(2) - 30*me%ranks) <= 0, 'the sum of column 2')
+    total = me%comm%sum_exact(x, w(:, :5), stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'weights: expected as many as values, 24, found 20')
+    call check(me, .not. abs(total) <= huge(total), 'a NaN after a failure')
+    call hp_reprosum_calc(columns, of_columns, 6, 5, 2, commid=me%comm, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'nsummands from 0 to dsummands')
+  end subroutine
+
+  recursive subroutine refused(me, right, text, word)
+    type(participant), intent(inout) :: me
+    logical, intent(in) :: right
+    character(*), intent(in) :: text, word
+    call check(me, right .and. index(text, word) > 0, 'expected a failure with "'//word//'": '//trim(text))
+  end subroutine
+
+  recursive subroutine check(me, right, what)
+    type(participant), intent(inout) :: me
+    logical, intent(in) :: right
+    character(*), intent(in) :: what
+    if (right) return
+    me%failures = me%failures + 1
+    write (error_unit, '(2(a, i0), 2a)') 'rank ', me%number, ' of ', me%ranks, ', wrong: ', what
+  end subroutine
+
+end module
+
+program redistribute
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use haloport
+  use redistribute_of_rank
+  implicit none
+
+  ! Of POSIX; a pthread_t is a number.
+  interface
+    integer(c_int) function pthread_create(thread, options, body, argument) bind(c)
+      import
+      integer(c_intptr_t), intent(out) :: thread
+      type(c_ptr), value :: options
+      type(c_funptr), value :: body
+      type(c_ptr), value :: argument
+    end function
+    integer(c_int) function pthread_join(thread, nothing) bind(c)
+      import
+      integer(c_intptr_t), value :: thread
+      type(c_ptr), value :: nothing
+    end function
+  end interface
+
+  type(participant), target :: participants(0:2)
+  type(hp_comm), allocatable :: comms(:)
+  integer(c_intptr_t) :: threads(0:2)
+  integer(c_int) :: code
+  integer :: rank, ranks
+  do ranks = 1, 3
+    allocate (comms(ranks))
+    call hp_comm_threads(comms)
+    do rank = 0, ranks - 1
+      participants(rank)%comm = comms(rank + 1)
+      participants(rank)%number = rank
+      participants(rank)%ranks = ranks
+      code = pthread_create(threads(rank), c_null_ptr, c_funloc(participate), c_loc(participants(rank)))
+      if (code /= 0) error stop 'no thread'
+    end do
+    do rank = 0, ranks - 1
+      code = pthread_join(threads(rank), c_null_ptr)
+      if (code /= 0) error stop 'a thread was lost'
+      call participants(rank)%comm%free()
+    end do
+    deallocate (comms)
+  end do
+  if (any(participants%failures > 0)) error stop 1
+end program
