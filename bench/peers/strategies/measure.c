@@ -183,7 +183,7 @@ int peers_measure(int fcomm, int count, const struct peers_runner *runners, cons
             if (failed) failed = 1 + who;
         }
     }
-    for (int who = 0; write && who < count && round > 0; who++) {
+    for (int who = 0; write && !failed && who < count && round > 0; who++) {
         double *alone = writing + who * rounds;
         qsort(alone, (size_t)round, sizeof *alone, ascending);
         for (int at = 0; at < round; at++) microseconds[at * count + who] -= alone[round / 2];

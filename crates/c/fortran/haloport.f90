@@ -708,7 +708,7 @@ contains
 
   ! A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same communicator:
   ! a transpose, all cells on one rank, new parts. The halo of the target is filled too with `fill_halo`; otherwise it keeps its values.
-  ! Plans of it have an array of the source and one of the target by turns, of one type, in any layouts: the first is read,
+  ! Plans of it have an array of the source and one of the target by turns, of one type, in any layouts; `halo` and `lower` hold for all of them. The first is read,
   ! the second is written, and neither is otherwise changed while an exchange is in flight. Collective.
   subroutine redistribution_of_patterns(pattern, source, target, fill_halo, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern

@@ -154,7 +154,7 @@ hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int
 /*
  * Exact sums: `sums[k]` becomes the sum of the `counts[k]` values at `values[k]` on each rank, of type HP_F32 or HP_F64, for each k below
  * `number`; or of their products with as many values at `weights[k]`, unless that or `weights` is null. It is that of real
- * numbers, rounded once, to a double: the same bits on any number of ranks, however they share the values. A NaN, or infinities of
+ * numbers, rounded once, to a double: the same bits on any number of ranks, however they share the values. `sums` may lie in the values. A NaN, or infinities of
  * both signs, make it a NaN, infinities of one sign that infinity; a sum beyond the largest double is infinite; one of 0 is +0. Counts may
  * differ, and be 0; `number` is the same on all ranks. All sums travel in one message, of 1.1 KB each. Collective.
  */
@@ -231,7 +231,7 @@ hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp
  * A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
  * communicator, on any ranks: a transpose, all cells on one rank, new parts. Each may have any domains on a rank, or none. Plans are
  * made of it as of a pattern, and it is described and freed as one; other calls take the source or the target. Halos of the target
- * keep their values, unless `fill_halo` is 1: then they are filled, too. HP_REFUSED, on all ranks, if the cells are not the
+ * keep their values, if `fill_halo` is 0; otherwise they are filled, too. HP_REFUSED, on all ranks, if the cells are not the
  * same; patterns of hp_pattern_lists have no cells that others have. Collective.
  */
 hp_status hp_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t fill_halo, hp_pattern **redistribution);
@@ -348,8 +348,8 @@ typedef struct hp_options {
  * them, or `data`, may be null. `options` may be null. Collective.
  *
  * Of a redistribution, each field is a pair: `like` has the arrays of the source for its domains of this rank, then those of the target
- * for its own; one array in place of those of a side without domains here, which has no address in `data`. All of a pair have one type,
- * and are on one device; layouts are any. Exchanges read owned cells of the source and write the target. While one is in flight,
+ * for its own; one array in place of those of a side without domains here, of which only the type and the device are read, and which has no address in `data`. All of a pair have one type,
+ * and are on one device; layouts may differ. Exchanges read owned cells of the source and write the target. While one is in flight,
  * the former are only read, and the target is left alone. Texts and descriptions count the two singly: pair k is field 2k, the
  * source, and field 2k + 1.
  */

@@ -331,7 +331,7 @@ public:
 
     /// Takes the cells that `source` owns to their owners in `target`, a pattern of the same cells, and to the halo of the target if
     /// `fill_halo` is true. In plans of it, the arrays of the source come first in each field, then those of the target; a rank
-    /// without domains on one side passes one array there, of which only the type counts. Collective.
+    /// without domains on one side passes one array there, of which only the type and the device count. Collective.
     static pattern redistribution(const pattern &source, const pattern &target, bool fill_halo = false) {
         hp_pattern *made = nullptr;
         check(hp_pattern_redistribution(source.get(), target.get(), fill_halo, &made));
@@ -536,8 +536,8 @@ private:
         hp_plan *made = nullptr;
         if (count % per_field != 0) {
             hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
-            throw error(HP_ARGUMENT, "expected an array for each of " + std::to_string(per_field) +
-                                         " domains of each field, found " + std::to_string(arrays) + " arrays");
+            throw error(HP_ARGUMENT, "expected a multiple of " + std::to_string(per_field) +
+                                         " arrays, as each field has one for each domain, found " + std::to_string(arrays) + " arrays");
         }
         for (std::size_t place = 0; place < count; place++) has_address_.push_back(row[place % per_field]);
         std::vector<void *> addresses(data, data + count);

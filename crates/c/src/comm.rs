@@ -142,19 +142,27 @@ unsafe extern "C" fn hp_comm_sum_exact(
     sums: *mut f64,
 ) -> Status {
     call("hp_comm_sum_exact", || {
-        let comm = communicator(comm)?;
-        let own = || {
-            let number = count(number, "number")?;
-            // SAFETY: by the contract of the header, here and below.
-            let sums = unsafe { slice_mut(sums, number, "sums")? };
-            // After a failure there are no sums.
-            sums.fill(f64::NAN);
-            // SAFETY: as above.
-            Ok((sums, unsafe { exact_sums(kind, number, counts, values, weights)? }))
-        };
-        let (sums, mut own) = told(&comm, own())?;
-        comm.all_reduce_exact(&mut own)?;
-        sums.iter_mut().zip(&own).for_each(|(sum, own)| *sum = own.to_f64());
+        // SAFETY: by the contract of the header, here and below. The values, which may be there, too, are not read meanwhile.
+        let room = || unsafe { slice_mut(sums, count(number, "number")?, "sums") };
+        let summed = communicator(comm).and_then(|comm| {
+            let own = || {
+                let number = room()?.len();
+                // SAFETY: as above.
+                unsafe { exact_sums(kind, number, counts, values, weights) }
+            };
+            let mut own = told(&comm, own())?;
+            comm.all_reduce_exact(&mut own)?;
+            Ok(own)
+        });
+        match summed {
+            Ok(own) => room()?.iter_mut().zip(&own).for_each(|(sum, own)| *sum = own.to_f64()),
+            Err(failure) => {
+                if let Ok(sums) = room() {
+                    sums.fill(f64::NAN);
+                }
+                return Err(failure);
+            }
+        }
         Ok(())
     })
 }

@@ -69,7 +69,7 @@ impl Field {
 }
 
 /// The fields that `like` describes, each with an array for each domain of each of the `sides`; for a side without domains on
-/// this rank with one array, of which only the type counts. `data` has no addresses for these; it may be empty.
+/// this rank with one array, of which only the type and the device count. `data` has no addresses for these; it may be empty.
 ///
 /// # Safety
 /// The pointers are as the header says of `hp_plan_create`.
@@ -197,7 +197,7 @@ impl Row<'_> {
             match (known, this) {
                 (Some(known), Some(this)) if known != this => {
                     return Err(Failure::argument(format!(
-                        "{name}: expected an array {known}, as of another domain of the field, found one {this}"
+                        "{name}: expected an array {known}, as the others of the field, found one {this}"
                     )));
                 }
                 _ => known = known.or(this),

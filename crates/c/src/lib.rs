@@ -5,7 +5,7 @@
 //! - `plan`: exchanges; `fields`: their arrays; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours
 //!   copy straight from;
 //! - `messages`: messages of any size; `line`: payloads along a line of ranks;
-//! - `pattern`, `comm`: which cells each rank owns, and the ranks; `domains`: what patterns are to plans;
+//! - `pattern`, `comm`: which cells each rank owns, and the ranks; `domains`: what an `hp_pattern` stands for;
 //! - `array`, `element`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
 //! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.

@@ -17,8 +17,8 @@ use crate::process::Held;
 /// The arrays of a field, one for each domain of this rank, and the field: the one array, or a list.
 pub(crate) type Arrays<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
-/// The numbers of domains of this rank for the arrays of a plan, in turn: of a redistribution those of the source and of the
-/// target, otherwise the same number twice.
+/// The numbers of domains of this rank for even and for odd fields of a plan: those of the source and of the target of a
+/// redistribution, otherwise the same number twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DomainCounts(pub(crate) [usize; 2]);
 

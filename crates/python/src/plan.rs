@@ -35,8 +35,8 @@ use crate::process;
 
 /// An exchange, prepared for arrays of certain layouts: what `plan` of a grid, a mesh or a redistribution returns.
 ///
-/// ``plan(*fields, stream=None)`` fills the halos of these arrays, accumulates them, or redistributes cells. It blocks until that is done; on
-/// asynchronous devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of
+/// ``plan(*fields, stream=None)`` fills the halos of these arrays, accumulates them, or redistributes cells. It blocks until that
+/// is done; on asynchronous devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of
 /// these layouts each time. All ranks call the plans of a communicator in the same order.
 ///
 /// Parameters of a call
@@ -194,11 +194,11 @@ impl Plan {
                 "expected a plan that takes other arrays, found a fixed one; make one without fixed=True",
             ));
         }
-        let copies: Vec<Bound<'_, PyAny>> = fields
-            .iter()
-            .enumerate()
-            .map(|(index, field)| self.copy_of(&field, index))
-            .collect::<PyResult<_>>()?;
+        let copied = fields.iter().enumerate().map(|(index, field)| match self.is_source(index) {
+            true => Ok(field),
+            false => self.copy_of(&field, index),
+        });
+        let copies: Vec<Bound<'_, PyAny>> = copied.collect::<PyResult<_>>()?;
         let copies = PyTuple::new(py, copies)?;
         let order = self.exchanges.order(fields.py(), stream)?;
         let mut passed = Passed::default();
@@ -431,6 +431,11 @@ impl Plan {
         }
     }
 
+    /// Whether the array or the list of arrays with this number is the source of a redistribution, which is only read.
+    fn is_source(&self, index: usize) -> bool {
+        self.in_pairs && index.is_multiple_of(2)
+    }
+
     /// The arrays of a field of several domains, or of none.
     fn blocks<'py>(&self, field: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let domains = self.domains.of(index);
@@ -488,7 +493,7 @@ impl Plan {
         }
         passed.addresses.push(address(described.array.first()));
         passed.keep.extend(described.keep);
-        if !self.fixed() && is_tensor(array)? {
+        if !self.fixed() && !self.is_source(self.domains.locate(place).0) && is_tensor(array)? {
             passed.tensors.push(array.clone().unbind());
         }
         Ok(true)

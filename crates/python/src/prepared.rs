@@ -107,10 +107,12 @@ impl Prepared {
             options,
         };
         for (index, field) in fields.iter().enumerate() {
-            prepared.add(domains.of(index), &field, index)?;
+            let is_source = domains.redistribution.is_some() && index.is_multiple_of(2);
+            prepared.add((domains.of(index), is_source), &field, index)?;
         }
         if domains.redistribution.is_some() {
             prepared.fields.chunks_exact_mut(2).for_each(PreparedField::complete_pair);
+            prepared.check_pairs()?;
         }
         prepared.check_unchanged(fields.py())?;
         if prepared.options.fixed
@@ -123,7 +125,12 @@ impl Prepared {
     }
 
     /// Checks a field, and adds it.
-    fn add(&mut self, domains: &Domains, field: &Bound<'_, PyAny>, index: usize) -> PyResult<()> {
+    fn add(
+        &mut self,
+        (domains, is_source): (&Domains, bool),
+        field: &Bound<'_, PyAny>,
+        index: usize,
+    ) -> PyResult<()> {
         let name = &format!("field {index}");
         let vector = self.options.vectors.get(index).cloned().unwrap_or_default();
         let blocks = match domains.count() {
@@ -182,7 +189,7 @@ impl Prepared {
             self.expected.push(Expected::new((spec.element, meaning), axes, device.is_cpu()));
             if let Some(memory) = &memory {
                 self.addresses.push(address(memory.first));
-                if is_tensor(block)? {
+                if !is_source && is_tensor(block)? {
                     self.tensors.push(block.clone().unbind());
                 }
                 if self.ordering.is_none() && !device.is_cpu() {
@@ -199,6 +206,28 @@ impl Prepared {
                 .map_err(|error| named(field.py(), error, name))?;
         }
         self.fields.extend(made);
+        Ok(())
+    }
+
+    /// Checks that elements of a source mean the same as those of its target; the core compares their types.
+    fn check_pairs(&self) -> PyResult<()> {
+        for (number, pair) in self.fields.chunks_exact(2).enumerate() {
+            let [source, target] = pair else { continue };
+            let known = !source.is_untyped && !target.is_untyped;
+            if known && source.element == target.element && source.meaning != target.meaning {
+                let shown = |field: &PreparedField| match &field.meaning[..] {
+                    "" => field.element.to_string(),
+                    meaning => meaning.to_string(),
+                };
+                return Err(PyValueError::new_err(format!(
+                    "fields {} and {}: expected elements of one dtype, found {} in the source and {} in the target",
+                    2 * number,
+                    2 * number + 1,
+                    shown(source),
+                    shown(target)
+                )));
+            }
+        }
         Ok(())
     }
 

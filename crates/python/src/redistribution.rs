@@ -40,8 +40,9 @@ impl Redistribution {
     /// Returns
     /// -------
     /// Plan
-    ///     It is called with as many arrays, in the same order. Until a call has finished, owned cells of the source are only
-    ///     read, and the target is left as it is.
+    ///     It is called with as many arrays, in the same order. Until a call has finished, the program
+    ///     writes no owned cells of the source, and leaves the target alone. Arrays of the source can be written, and no two arrays
+    ///     have elements in common, as in any plan.
     #[pyo3(
         signature = (*arrays, axes=None, vector=None, fixed=None, in_flight=None, path=None),
         text_signature = "($self, *arrays, axes=None, vector=None, fixed=False, in_flight=1, path='quickest')"

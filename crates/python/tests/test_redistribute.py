@@ -81,6 +81,7 @@ def run_grid(number: int, comm: haloport.Communicator) -> None:
     fill_halo = draw.random() < 0.5
     fields = [(draw.choice(["f8", "i4", "i1"]), draw.choice([None, 1, 3])) for _ in range(draw.randint(1, 2))]
     fixed = draw.random() < 0.3
+    path = draw.choice(["quickest", "messages"])
     calls = draw.randint(1, 3)
 
     own = random.Random(number * 64 + comm.rank)
@@ -91,7 +92,7 @@ def run_grid(number: int, comm: haloport.Communicator) -> None:
             arrays.append([array(own, one[0].shape + further, dtype) for one in side])
     # On a rank without domains, an array of that type tells it, or nothing does.
     given: list[Any] = [one[0] if len(one) == 1 else one for one in arrays]
-    plan = sides[0].redistribute(sides[1], fill_halo=fill_halo).plan(*given, fixed=fixed)
+    plan = sides[0].redistribute(sides[1], fill_halo=fill_halo).plan(*given, fixed=fixed, path=path)
     for call in range(calls):
         for place, (dtype, levels) in enumerate(fields):
             for block, (numbers, owned, _) in zip(arrays[2 * place], cells[0]):
@@ -106,6 +107,9 @@ def run_grid(number: int, comm: haloport.Communicator) -> None:
         else:
             plan.start(*given).finish()
         for place, (dtype, levels) in enumerate(fields):
+            for block, (numbers, owned, _) in zip(arrays[2 * place], cells[0]):
+                owned = owned if levels is None else owned[..., None]
+                assert (block == np.where(owned, values(numbers, levels, call + place), UNTOUCHED)).all()
             for block, (numbers, owned, exists) in zip(arrays[2 * place + 1], cells[1]):
                 filled = exists if fill_halo else owned
                 filled = filled if levels is None else filled[..., None]
@@ -198,6 +202,9 @@ def test_refusals(ranks: Ranks) -> None:
             same = np.zeros((4, 4))
             plan = move.plan(same[:2], same[:, 2:])
             plan(same[:2], same[:, 2:])
+        seconds, days = u.astype("M8[s]"), v.astype("M8[D]")
+        with pytest.raises(ValueError, match=r"fields 0 and 1: expected elements of one dtype, found .*\[s\].* in the source"):
+            move.plan(seconds, days)
         plan = move.plan(u, v)
         with pytest.raises(ValueError, match="expected 2 fields, found 1"):
             plan(u)

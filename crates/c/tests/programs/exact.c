@@ -88,6 +88,12 @@ static void *rank_of(void *argument) {
     REQUIRE(isnan(sum_of(comm, rank == 0 ? 2 : 0, both)));
     REQUIRE(isnan(sum_of(comm, rank == ranks - 1, &not_a_number)));
 
+    /* In place. */
+    double own = 3;
+    const void *const of_own = &own;
+    int64_t single = 1;
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &single, &of_own, NULL, &own) == HP_OK && own == 3 * ranks);
+
     /* Wrong arguments of rank 0; the others find that it does not sum. */
     const hp_status mine = rank == 0 ? HP_ARGUMENT : HP_REFUSED;
     int64_t one = 1, negative = -1;
@@ -107,7 +113,8 @@ static void *rank_of(void *argument) {
     WRONG("sums: expected an array", 1, &one, &at, NULL, NULL);
     hp_status found = hp_comm_sum_exact(comm, rank == 0 ? HP_I64 : HP_F64, 1, &one, &at, NULL, &sum);
     REQUIRE(found == mine && strstr(hp_message(), rank > 0 ? "out of step" : "type: expected HP_F32 or HP_F64, found 4"));
-    REQUIRE(hp_comm_sum_exact(NULL, HP_F64, 1, &one, &at, NULL, &sum) == HP_ARGUMENT);
+    sum = 1;
+    REQUIRE(hp_comm_sum_exact(NULL, HP_F64, 1, &one, &at, NULL, &sum) == HP_ARGUMENT && isnan(sum));
     REQUIRE(hp_comm_sum_exact(comm, HP_F64, 0, NULL, NULL, NULL, NULL) == HP_OK);
     return NULL;
 }

@@ -44,8 +44,8 @@ pub(crate) struct ExchangeArgs {
     /// Work on half of the ranks, in turns, for this number of microseconds between the start of each exchange and its end
     #[arg(long, value_name = "MICROSECONDS", value_parser = at_least::<u64, 1>, allow_negative_numbers = true)]
     pub(super) uneven: Option<u64>,
-    /// What happens to owned cells near the halo before each exchange, which is not in its time [default: written, if fields are in
-    /// memory of the host and there is no work between start and end]
+    /// Owned cells near the halo before each exchange; the time to write them is subtracted. Raw sends have no cells. [default:
+    /// written, if fields are in memory of the host and there is no work between start and end]
     #[arg(long)]
     pub(super) boundary: Option<Boundary>,
     #[command(flatten)]

@@ -8,20 +8,20 @@ use crate::bench::block::Block;
 use crate::bench::contestant::Boundary;
 use crate::command::failure::Failure;
 
-/// The values of those cells, which are copied into the fields row by row.
-pub(super) struct Step<T> {
+/// The writes of a step of a model: the values of those cells, which are copied into the fields row by row.
+pub(super) struct BoundaryWrites<T> {
     boxes: Vec<IndexBox>,
     /// The axis along which cells lie together.
     axis: usize,
     values: Vec<T>,
 }
 
-impl<T: Element> Step<T> {
+impl<T: Element> BoundaryWrites<T> {
     /// Rewrites the values that fields of `pattern` have now: those of the last axis lie together.
     ///
     /// # Errors
     /// [`Failure::Run`] if they are not in memory of the host.
-    pub(super) fn of(fields: &mut [impl Block<T>], pattern: &Pattern) -> Result<Step<T>, Failure> {
+    pub(super) fn of(fields: &mut [impl Block<T>], pattern: &Pattern) -> Result<BoundaryWrites<T>, Failure> {
         let boxes = pattern.regions(0).map_or_else(Vec::new, |regions| regions.boundary);
         let axis = pattern.grid().map_or(1, |grid| grid.axes()) - 1;
         let mut values = Vec::new();
@@ -30,13 +30,13 @@ impl<T: Element> Step<T> {
                 field.rows_mut(axis, cells, &mut |row| values.extend_from_slice(row))?;
             }
         }
-        Ok(Step { boxes, axis, values })
+        Ok(BoundaryWrites { boxes, axis, values })
     }
 
     /// Writes the cells of all fields.
     ///
     /// # Errors
-    /// As for [`of`](Step::of).
+    /// As for [`of`](BoundaryWrites::of).
     pub(super) fn write(&self, fields: &mut [impl Block<T>]) -> Result<(), Failure> {
         let mut rest = &self.values[..];
         for field in fields {

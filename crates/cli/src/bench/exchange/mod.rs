@@ -36,7 +36,7 @@ use crate::command::failure::Failure;
 use crate::command::launch::launched_by;
 use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::print::Report as _;
-use boundary::{Step, boundary};
+use boundary::{BoundaryWrites, boundary};
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]
 use packed::{Messages, Packed};
@@ -164,7 +164,7 @@ fn compete<T: Element, F: FieldSet + Block<T>, D: Device>(
     let check = |fields: &[F]| cells::check(fields, pattern, "haloport");
     let uneven = args.uneven.map(|time| Uneven::new(time, pattern.comm().rank()));
     let step = match boundary {
-        Boundary::Written => Some(Step::of(&mut fields, pattern)?),
+        Boundary::Written => Some(BoundaryWrites::of(&mut fields, pattern)?),
         Boundary::Unchanged => None,
     };
     let mut library = Library::new(pattern, fields, &args.memory, check)?.with_work(uneven.clone());

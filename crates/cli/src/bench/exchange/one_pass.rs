@@ -10,7 +10,7 @@ use haloport::domain::MAX_AXES;
 use haloport::pattern::{Cells, Piece};
 use haloport::{Element, Field, Pattern};
 
-use super::boundary::Step;
+use super::boundary::BoundaryWrites;
 use super::cells::{as_box, check, fill};
 use super::problem::Problem;
 use super::rows::RowCopies;
@@ -27,7 +27,7 @@ pub(super) struct OnePassCopy<T: Element, D: Device> {
     fields: Arc<Vec<Field<T, D>>>,
     copies: Vec<RowCopies<T>>,
     /// What is written, if no other rank reads these fields.
-    step: Option<Step<T>>,
+    step: Option<BoundaryWrites<T>>,
     /// Whether each neighbour's fields are in this process; if not, equal cells of the rank's own are copied instead.
     from_neighbours: bool,
     /// Keeps the neighbours' fields alive.
@@ -47,7 +47,7 @@ impl<T: Element, D: Device> OnePassCopy<T, D> {
         shared: Option<&SharedFields>,
     ) -> Result<OnePassCopy<T, D>, Failure> {
         fill(&mut fields, pattern)?;
-        let step = shared.is_none().then(|| Step::of(&mut fields, pattern)).transpose()?;
+        let step = shared.is_none().then(|| BoundaryWrites::of(&mut fields, pattern)).transpose()?;
         let rank = pattern.comm().rank();
         let fields = Arc::new(fields);
         if let Some(shared) = shared {

@@ -4,7 +4,7 @@ use haloport::device::Device;
 use haloport::pattern::Piece;
 use haloport::{Element, Field, IndexBox, Pattern};
 
-use super::boundary::Step;
+use super::boundary::BoundaryWrites;
 use super::cells::{as_box, check, fill};
 use super::rows::{RowCopies, StridedBox};
 use crate::bench::contestant::Contestant;
@@ -31,7 +31,7 @@ pub(super) struct Packed<T: Element, D: Device> {
     own: Vec<RowCopies<T>>,
     messages: Persistent<T>,
     uneven: Option<Uneven>,
-    step: Step<T>,
+    step: BoundaryWrites<T>,
 }
 
 impl<T: Element, D: Device> Packed<T, D> {
@@ -46,7 +46,7 @@ impl<T: Element, D: Device> Packed<T, D> {
         uneven: Option<Uneven>,
     ) -> Result<Packed<T, D>, Failure> {
         fill(&mut fields, pattern)?;
-        let step = Step::of(&mut fields, pattern)?;
+        let step = BoundaryWrites::of(&mut fields, pattern)?;
         let name = match messages {
             Messages::PerNeighbour => "packed_persistent",
             Messages::PerRank => "packed_fused",

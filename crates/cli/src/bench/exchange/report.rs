@@ -121,7 +121,8 @@ impl print::Report for Report {
         if self.boundary == Boundary::Written {
             writeln!(
                 out,
-                "owned cells near the halo are rewritten before each exchange, which is not in its time"
+                "owned cells near the halo are rewritten before each exchange, and that time is subtracted; one_pass_copy copies a \
+                 rank's own cells, and raw_send has none"
             )?;
         }
         if let Some(time) = self.uneven_us {
