@@ -558,8 +558,8 @@ contains
     call ended(hpf_sum_exact(self%handle, 4_c_int32_t, sum, values, weights), stat, errmsg)
   end function
 
-  ! The same of `nflds` columns in one message: `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k on all ranks.
-  ! For programs that call `shr_reprosum_calc`, with a communicator of Haloport. Collective.
+  ! Exact sums of `nflds` columns, in one message. `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k of all
+  ! ranks. The arguments are those of `shr_reprosum_calc`, with a communicator of Haloport. Collective.
   subroutine hp_reprosum_calc(arr, arr_gsum, nsummands, dsummands, nflds, commid, stat, errmsg)
     integer, intent(in) :: nsummands, dsummands, nflds
     real(c_double), intent(in) :: arr(dsummands, nflds)
@@ -706,10 +706,10 @@ contains
       narrow('receive_cells', receive_cells) - 1_c_int32_t, pattern%handle), stat, errmsg)
   end subroutine
 
-  ! A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same communicator:
-  ! a transpose, all cells on one rank, new parts. The halo of the target is filled too with `fill_halo`; otherwise it keeps its values.
-  ! Plans of it have an array of the source and one of the target by turns, of one type, in any layouts; `halo` and `lower` hold for all of them. The first is read,
-  ! the second is written, and neither is otherwise changed while an exchange is in flight. Collective.
+  ! A redistribution takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
+  ! communicator: a transpose, all cells on one rank, new parts. With `fill_halo`, the halo of the target is filled too; otherwise it
+  ! keeps its values. Plans of it have an array of the source and one of the target by turns, of one type, in any layouts; `halo` and
+  ! `lower` hold for all of them. While an exchange is in flight, the program writes no source, and leaves the target alone. Collective.
   subroutine redistribution_of_patterns(pattern, source, target, fill_halo, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_pattern), intent(in) :: source, target

@@ -152,11 +152,12 @@ enum { HP_SUM = 1, HP_MIN = 2, HP_MAX = 3 };
 hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int64_t count, void *values);
 
 /*
- * Exact sums: `sums[k]` becomes the sum of the `counts[k]` values at `values[k]` on each rank, of type HP_F32 or HP_F64, for each k below
- * `number`; or of their products with as many values at `weights[k]`, unless that or `weights` is null. It is that of real
- * numbers, rounded once, to a double: the same bits on any number of ranks, however they share the values. `sums` may lie in the values. A NaN, or infinities of
- * both signs, make it a NaN, infinities of one sign that infinity; a sum beyond the largest double is infinite; one of 0 is +0. Counts may
- * differ, and be 0; `number` is the same on all ranks. All sums travel in one message, of 1.1 KB each. Collective.
+ * Exact sums. For each k below `number`, `sums[k]` becomes the sum of the `counts[k]` values at `values[k]` of all ranks, of type
+ * HP_F32 or HP_F64; or of their products with as many values at `weights[k]`, unless that or `weights` is null. It is the sum of
+ * real numbers, rounded once to a double: the same bits on any number of ranks, however they share the values. `sums` may lie in
+ * the values. A NaN, or infinities of both signs, make a sum NaN, infinities of one sign make it that infinity. A sum beyond the
+ * largest double is infinite, and one of 0 is +0. Counts may differ, and be 0; `number` is the same on all ranks. All sums travel
+ * in one message, of 1.1 KB each. Collective.
  */
 hp_status hp_comm_sum_exact(hp_comm *comm, hp_type type, int32_t number, const int64_t *counts, const void *const *values,
                             const void *const *weights, double *sums);
@@ -347,11 +348,11 @@ typedef struct hp_options {
  * the first element of each, index 0 along all axes; unless the plan is fixed, addresses only tell the device, and any of
  * them, or `data`, may be null. `options` may be null. Collective.
  *
- * Of a redistribution, each field is a pair: `like` has the arrays of the source for its domains of this rank, then those of the target
- * for its own; one array in place of those of a side without domains here, of which only the type and the device are read, and which has no address in `data`. All of a pair have one type,
- * and are on one device; layouts may differ. Exchanges read owned cells of the source and write the target. While one is in flight,
- * the former are only read, and the target is left alone. Texts and descriptions count the two singly: pair k is field 2k, the
- * source, and field 2k + 1.
+ * Of a redistribution, each field is a pair: `like` has the arrays of the source for its domains of this rank, then those of the
+ * target for its own. A side without domains here has one array in `like`, of which only the type and the device are read, and no
+ * address in `data`. All arrays of a pair have one type, and are on one device; layouts may differ. While an exchange is in flight,
+ * the program writes no owned cells of the source, and leaves the target alone. Texts and descriptions count the two singly: pair
+ * k is field 2k, the source, and field 2k + 1.
  */
 hp_status hp_plan_create(hp_pattern *pattern, int32_t fields, const hp_array *like, void *const *data,
                          const hp_options *options, hp_plan **plan);

@@ -36,8 +36,8 @@ use crate::process;
 /// An exchange, prepared for arrays of certain layouts: what `plan` of a grid, a mesh or a redistribution returns.
 ///
 /// ``plan(*fields, stream=None)`` fills the halos of these arrays, accumulates them, or redistributes cells. It blocks until that
-/// is done; on asynchronous devices, until the end of the exchange is in the stream. A call is local: each rank may pass other arrays of
-/// these layouts each time. All ranks call the plans of a communicator in the same order.
+/// is done; on asynchronous devices, until the end of the exchange is in the stream. A call is local: each rank may pass other
+/// arrays of these layouts each time. All ranks call the plans of a communicator in the same order.
 ///
 /// Parameters of a call
 /// --------------------
@@ -204,9 +204,8 @@ impl Plan {
         let mut passed = Passed::default();
         self.take(&copies, true, &mut passed)?;
         self.exchanges.run(&copies, &mut passed, order)?;
-        let filled =
-            copies.iter().skip(usize::from(self.in_pairs)).step_by(if self.in_pairs { 2 } else { 1 });
-        let filled: Vec<Bound<'_, PyAny>> = filled.collect();
+        let filled = copies.iter().enumerate().filter(|(index, _)| !self.is_source(*index));
+        let filled: Vec<Bound<'_, PyAny>> = filled.map(|(_, copy)| copy).collect();
         match &filled[..] {
             [one] => Ok(one.clone().unbind()),
             _ => Ok(PyTuple::new(py, filled)?.into_any().unbind()),

@@ -2,7 +2,8 @@
 //!
 //! The domains of the source answer, through the same directories that find the owners of halos; the domains of the target
 //! ask. So the memory and the messages of a rank grow with its own cells, and with the ranks that own parts of them on the
-//! other side, or that it answers: if the source has few domains, few ranks keep its directory. Here: the agreement, and boxes of a grid; `ids`: numbered cells.
+//! other side, or that it answers: if the source has few domains, few ranks keep its directory. Here: the agreement, and boxes
+//! of a grid; `ids`: numbered cells.
 
 mod ids;
 
@@ -66,8 +67,8 @@ impl Pattern {
     /// ```
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on all ranks, which names a cell where there is one: if the grids have other numbers of
-    /// cells, or if an id is owned twice, or not at all, on one of the two sides. Also if one pattern has a grid and the other
+    /// [`PatternError::Refused`], with the same text on all ranks, which names a cell where there is one: if the grids have other
+    /// numbers of cells, or if an id is owned twice, or not at all, on one of the two sides. Also if one pattern has a grid and the other
     /// one numbered cells, if the two are of different communicators, and if ranks pass other patterns of the communicator.
     /// [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn redistribute(&self, target: &Pattern) -> Result<Redistribution, PatternError> {
