@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::call::Collectives;
 use super::engine::Engine;
+use super::handover::Handovers;
 use super::kept::KeptByDevice;
 use super::progress::{Driven, Progress, drive};
 use super::tags::{self, Blocks, Tags};
@@ -61,6 +62,7 @@ struct Inner {
     kept: KeptByDevice,
     transport: Arc<dyn Transport>,
     engine: Engine,
+    handovers: Handovers,
     tags: Arc<Mutex<Blocks>>,
     /// Of what ranks number together.
     next_number: AtomicU32,
@@ -116,6 +118,7 @@ impl Communicator {
                 tags: Arc::new(Mutex::new(Blocks::new(transport.largest_tag()))),
                 transport,
                 engine: Engine::default(),
+                handovers: Handovers::default(),
                 next_number: AtomicU32::new(1),
                 warn_after: AtomicU64::new(nanoseconds(limits.warn_after)),
                 time_limit: AtomicU64::new(nanoseconds(limits.time_limit)),
@@ -335,6 +338,11 @@ impl Communicator {
     /// The values that the exchanges of this communicator share on each device.
     pub(crate) fn kept(&self) -> &KeptByDevice {
         &self.inner.kept
+    }
+
+    /// The distances between the cores of this rank and of others of its node, as far as they were measured.
+    pub(crate) fn handovers(&self) -> &Handovers {
+        &self.inner.handovers
     }
 
     pub(crate) fn engine(&self) -> &Engine {

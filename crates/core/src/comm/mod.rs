@@ -9,6 +9,7 @@
 //!   numbers that ranks reduce, `exact` sums without rounding;
 //! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
+//! - `handover`: the distance between the cores of two ranks of a node;
 //! - `kept`: what all exchanges of a communicator share on one device;
 //! - `ranks`: [`run_ranks`] and [`threads`], ranks as threads of this process;
 //! - `trace_file`: the time lines of all ranks, written to one file.
@@ -18,6 +19,7 @@ mod collective;
 mod communicator;
 mod engine;
 mod exact;
+mod handover;
 mod kept;
 mod progress;
 mod ranks;
@@ -37,6 +39,7 @@ pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck};
 pub(crate) use call::CollectiveCall;
 pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
+pub(crate) use handover::Invitations;
 pub(crate) use progress::drive_meanwhile;
 pub(crate) use tags::Tags;
 pub(crate) use wait::{Missing, WaitClock, WaitLimits};

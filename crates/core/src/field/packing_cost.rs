@@ -1,13 +1,20 @@
 //! The cells of a field that travel to a neighbour, and whether they arrive sooner packed or copied directly.
 //!
 //! Packing into shared memory is one more pass over all bytes than a direct copy from the field of the neighbour
-//! ([`PASS_NS_PER_BYTE`]). But direct copies read cache lines while their owner fills its own halo in the same lines
-//! ([`LINE_NS`]). The path with the smaller sum is chosen for each field and neighbour. The messages of a transport
-//! between ranks of one node are packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow
-//! as shared memory in all cases below, and are the last resort.
+//! ([`PASS_NS_PER_BYTE`]). But a line that a direct copy reads goes to the neighbour's core, and comes back when its owner
+//! writes it the next time; a packed message is written past the caches, so that nothing comes back. What that takes
+//! depends on the distance of the two cores, which ranks measure (`comm::handover`). It counts for fields that stay in the
+//! caches between two exchanges ([`CACHED`]) and messages that are written past the caches ([`PAST_CACHES`]). Where it does
+//! not count or is not known, only lines count whose owner fills its own halo in them meanwhile ([`LINE_NS`]). The path
+//! with the smaller sum is chosen for each field and neighbour. The messages of a transport between ranks of one node are
+//! packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow as shared memory in all cases
+//! below, and are the last resort.
 //!
 //! The numbers come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
-//! `docs/performance.md`, split along the slowest and along the fastest axis.
+//! `docs/performance.md`, split along the slowest and along the fastest axis; for the distance, see
+//! `docs/measurements/2026-11-27-distance.md`.
+
+use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +32,13 @@ const PASS_NS_PER_BYTE: f64 = 0.2;
 /// runs that short, below 22 ns.
 const LINE_NS: f64 = 15.0;
 
+/// Fields that take at most this many bytes together stay in the caches of a core between two exchanges: its share of a
+/// third level, usually 2 to 4 MiB.
+pub(crate) const CACHED: usize = 4 << 20;
+
+/// Messages of at least this many bytes may be written past the caches, as the CPU backend does.
+pub(crate) const PAST_CACHES: usize = 8192;
+
 /// The size of a cache line. Shorter runs share their line with the cells beside them.
 pub(crate) const LINE_BYTES: usize = 64;
 
@@ -35,6 +49,8 @@ pub(crate) struct Load {
     /// The number of runs shorter than a cache line. Listed cells do not count: they lie apart from the halo, and
     /// copying them directly takes 0.4 times as long, for runs of any length.
     short_runs: usize,
+    /// The bytes of all other runs; of listed cells none.
+    long_runs: usize,
 }
 
 impl Load {
@@ -55,14 +71,35 @@ impl Load {
             load.bytes = load.bytes.saturating_add(elements * element.bytes());
             if run * element.bytes() < LINE_BYTES {
                 load.short_runs = load.short_runs.saturating_add(elements / run);
+            } else {
+                load.long_runs = load.long_runs.saturating_add(elements * element.bytes());
             }
         }
         load
     }
 
-    /// Whether the cells arrive sooner packed into shared memory than copied directly.
-    pub(crate) fn is_better_packed(&self) -> bool {
-        PASS_NS_PER_BYTE * (self.bytes as f64) < LINE_NS * self.short_runs as f64
+    /// The number of bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the cells arrive sooner packed into shared memory than copied directly. `handover` is the time in
+    /// nanoseconds in which a line comes back that the neighbour has read; `None` if it does not count or is not known.
+    pub(crate) fn is_better_packed(&self, handover: Option<f64>) -> bool {
+        let handover = handover.unwrap_or(0.0);
+        let lines = (self.long_runs / LINE_BYTES) as f64;
+        let direct = self.short_runs as f64 * handover.max(LINE_NS) + lines * handover;
+        PASS_NS_PER_BYTE * (self.bytes as f64) < direct
+    }
+}
+
+impl Sum for Load {
+    fn sum<I: Iterator<Item = Load>>(loads: I) -> Load {
+        loads.fold(Load::default(), |all, load| Load {
+            bytes: all.bytes.saturating_add(load.bytes),
+            short_runs: all.short_runs.saturating_add(load.short_runs),
+            long_runs: all.long_runs.saturating_add(load.long_runs),
+        })
     }
 }
 
@@ -82,4 +119,26 @@ fn run_of(cells: &IndexBox, layout: &BlockLayout) -> usize {
         }
     }
     run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cells in runs of 256 bytes, and in runs of 8.
+    const PLANE: Load = Load { bytes: 1 << 14, short_runs: 0, long_runs: 1 << 14 };
+    const COLUMN: Load = Load { bytes: 1 << 14, short_runs: 1 << 11, long_runs: 0 };
+
+    #[test]
+    fn long_runs_are_packed_between_distant_cores_alone() {
+        let chosen = [None, Some(4.0), Some(10.0), Some(25.0), Some(40.0)];
+        assert_eq!(chosen.map(|time| PLANE.is_better_packed(time)), [false, false, false, true, true]);
+        assert!(chosen.iter().all(|time| COLUMN.is_better_packed(*time)));
+    }
+
+    #[test]
+    fn listed_cells_are_copied_directly() {
+        let list = Load { bytes: 1 << 14, ..Load::default() };
+        assert!(!list.is_better_packed(None) && !list.is_better_packed(Some(40.0)));
+    }
 }

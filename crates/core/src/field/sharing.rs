@@ -44,7 +44,7 @@ pub(super) fn shared_ranges(
     let transport = pattern.comm().transport();
     let (mut shared, mut any_left) = (Vec::new(), false);
     for (_, pieces) in pattern.sends().iter().filter(|(peer, _)| transport.is_near(**peer)) {
-        if Load::of(pieces, blocks.iter().map(|(_, layout)| layout), element).is_better_packed() {
+        if Load::of(pieces, blocks.iter().map(|(_, layout)| layout), element).is_better_packed(None) {
             continue;
         }
         let with = |pieces: &[Piece]| {

@@ -29,7 +29,8 @@ fn routes_between_threads_say_why() {
         assert_eq!(found(&comm, &bound(asked(DataPath::Direct))?, 2), (DataPath::Direct, None));
         let messages = |why| (DataPath::Messages, Some(why));
         assert_eq!(found(&comm, &bound(asked(DataPath::Messages))?, 2), messages(Obstacle::Asked));
-        assert_eq!(found(&comm, &bound(preferred(DataPath::Shared))?, 2), messages(Obstacle::Threads));
+        let packed = (DataPath::Shared, Some(Obstacle::Asked));
+        assert_eq!(found(&comm, &bound(asked(DataPath::Shared))?, 2), packed);
         assert_eq!(found(&comm, &pattern.plan(&mut field()?)?.describe(), 1), messages(Obstacle::Passed));
 
         let layout = field()?.layout(0)?.clone();
@@ -37,6 +38,11 @@ fn routes_between_threads_say_why() {
         let lent = BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?;
         let described = pattern.bind(lent)?.describe();
         assert_eq!(found(&comm, &described, 1), messages(Obstacle::ReceiverMemory));
+
+        let layout = field()?.layout(0)?.clone();
+        let lent = BorrowedField::new(&device()?, vec![(&mut memory[..], layout)])?;
+        let described = pattern.bind_with(lent, preferred(DataPath::Shared))?.describe();
+        assert_eq!(found(&comm, &described, 1), messages(Obstacle::Threads));
         Ok::<_, Failure>(())
     })
     .unwrap();
@@ -68,10 +74,10 @@ fn a_path_that_is_not_possible_is_refused_with_the_reason() {
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
         let options = BindOptions::default().path(DataPath::Shared);
-        Ok(pattern.bind_with(Numbers::new(&device()?, &pattern)?, options).map(|_| ())?)
+        Ok(pattern.plan_with(&mut Numbers::new(&device()?, &pattern)?, options).map(|_| ())?)
     });
     let expected = "a field cannot take the path `shared`, which is asked for: field 0 from rank";
-    assert!(text.contains(expected) && text.contains("threads of one process do not pack"), "{text}");
+    assert!(text.contains(expected) && text.contains("only what they could copy straight"), "{text}");
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
         let options = BindOptions::default().path(DataPath::Direct);

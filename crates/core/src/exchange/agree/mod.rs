@@ -6,7 +6,8 @@
 //! - `terms`: the ranks agree that they bind the same fields, and on the order in which halos are filled;
 //! - here: the negotiation of the way of each field. It takes three steps for each part of an exchange and each neighbour:
 //!   the sender makes an offer, the receiver accepts it and allocates the memory that the two share, and the sender maps
-//!   that memory and lends its windows. `neighbour` has these steps.
+//!   that memory and lends its windows. `neighbour` has these steps. Before the second one, processes of one node measure
+//!   the distance of their cores, if it counts and is not known.
 
 mod layouts;
 mod neighbour;
@@ -27,8 +28,9 @@ use super::cells::Neighbour;
 use super::options::{CopiedBy, DataPath, Obstacle, Route, Way};
 use super::ways::PartFields;
 use super::ways::memory::mapping::free_released;
-use super::ways::offer::{Acceptance, Answer, Offer, PartWays, PeerWays, PeerWindows};
+use super::ways::offer::{Acceptance, Answer, Offer, Offers, PartWays, PeerWays, PeerWindows};
 use super::ways::stream_messages::join::StreamGroups;
+use crate::comm::Invitations;
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window};
 
@@ -69,8 +71,9 @@ pub(crate) fn negotiate(
     let mut negotiated = Negotiated::default();
     let ways = || PartWays { chunk: asked.chunk, ..PartWays::default() };
     negotiated.parts.extend(parts.iter().map(|_| ways()));
-    let (offers, published) = negotiation.offer()?;
-    let answers = negotiation.accept(comm.sparse_exchange(&offers)?, &mut negotiated)?;
+    let OffersMade { offers, published, invitations } = negotiation.offer()?;
+    let offers = negotiation.meet(invitations, comm.sparse_exchange(&offers)?)?;
+    let answers = negotiation.accept(offers, &mut negotiated)?;
     let refused = negotiation.lend(comm.sparse_exchange(&answers)?, published, &mut negotiated)?;
     let mut largest = [u64::from(!refused.is_empty()), negotiated.chunks as u64];
     if asked.path != DataPath::Messages || asked.chunk < usize::MAX {
@@ -82,7 +85,7 @@ pub(crate) fn negotiate(
         for (peer, unmapped) in comm.sparse_exchange(&refused)? {
             for number in unmapped {
                 let receive = negotiated.parts.get_mut(number).and_then(|part| part.receives.get_mut(&peer));
-                if let Some((_, PeerWays { ways, obstacles, windows })) = receive {
+                if let Some((_, PeerWays { ways, obstacles, windows, .. })) = receive {
                     *windows = in_messages(ways, obstacles);
                 }
             }
@@ -107,6 +110,15 @@ type Published = BTreeMap<usize, Vec<Option<Arc<Window>>>>;
 /// For ranks, each with one entry for each part.
 type Parts<T> = Vec<(usize, Vec<T>)>;
 
+/// The offers to all neighbours that receive cells, the windows that are published, and the neighbours that are invited to a
+/// meeting.
+#[derive(Default)]
+struct OffersMade {
+    offers: Vec<(usize, Offers)>,
+    published: Published,
+    invitations: Invitations,
+}
+
 impl Negotiation<'_> {
     /// Each part, with its number and the tags of its windows.
     fn parts(&self) -> impl Iterator<Item = (usize, &PartFields, [u32; 2])> {
@@ -124,18 +136,38 @@ impl Negotiation<'_> {
         Ok(())
     }
 
-    /// The offers to all neighbours that receive cells, and the windows that are published.
-    fn offer(&self) -> Result<(Parts<Offer>, Published), TransportError> {
-        let (mut offers, mut published) = (Vec::new(), BTreeMap::new());
-        let pattern = self.pattern;
+    /// Makes offers to all neighbours that receive cells.
+    fn offer(&self) -> Result<OffersMade, TransportError> {
+        let mut made = OffersMade::default();
+        let (pattern, comm) = (self.pattern, self.pattern.comm());
         for &peer in pattern.sends().keys().filter(|&&peer| peer != pattern.comm().rank()) {
             let to = Neighbour { pattern, peer };
-            let made = self.parts().map(|(_, part, [tag, _])| part.offer(to, tag, self.asked.path));
-            let (to_send, windows) = made.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-            offers.push((peer, to_send));
-            published.insert(peer, windows);
+            let parts = self.parts().map(|(_, part, [tag, _])| part.offer(to, tag, self.asked.path));
+            let (parts, windows): (Vec<Offer>, _) = parts.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+            let counts_distance = parts.iter().any(|offer| offer.counts_distance);
+            let meeting = counts_distance
+                .then(|| made.invitations.invite(comm.handovers(), &**comm.transport(), peer))
+                .flatten();
+            made.offers.push((peer, Offers { parts, meeting }));
+            made.published.insert(peer, windows);
         }
-        Ok((offers, published))
+        Ok(made)
+    }
+
+    /// Meets the neighbours that have invited this rank, or were invited by it. Returns their offers.
+    fn meet(
+        &self,
+        invitations: Invitations,
+        received: Vec<(usize, Offers)>,
+    ) -> Result<Parts<Offer>, TransportError> {
+        let (mut offers, mut tokens) = (Vec::with_capacity(received.len()), BTreeMap::new());
+        for (peer, Offers { parts, meeting }) in received {
+            tokens.extend(meeting.map(|token| (peer, token)));
+            offers.push((peer, parts));
+        }
+        let comm = self.pattern.comm();
+        invitations.meet(comm.handovers(), &**comm.transport(), tokens)?;
+        Ok(offers)
     }
 
     /// Answers the offers of all neighbours.
@@ -155,9 +187,10 @@ impl Negotiation<'_> {
                 let Acceptance { answer: part_answer, chunks, windows, names } = accepted;
                 negotiated.names.extend(names);
                 negotiated.chunks = negotiated.chunks.max(chunks);
-                let (ways, obstacles) = (part_answer.ways.clone(), part_answer.obstacles.clone());
+                let Answer { ways, obstacles, left, .. } = &part_answer;
+                let received =
+                    PeerWays { ways: ways.clone(), obstacles: obstacles.clone(), windows, left: *left };
                 answer.push(part_answer);
-                let received = PeerWays { ways, obstacles, windows };
                 negotiated.parts[number].receives.insert(peer, (offer, received));
             }
             answers.push((peer, answer));
@@ -183,12 +216,12 @@ impl Negotiation<'_> {
                 self.parts().zip(answers.into_iter().zip(published))
             {
                 let lent = part.lend(to, tag, &answer, published)?;
-                let Answer { mut ways, mut obstacles, .. } = answer;
+                let Answer { mut ways, mut obstacles, left, .. } = answer;
                 let windows = lent.unwrap_or_else(|| {
                     unmapped.push(number);
                     in_messages(&mut ways, &mut obstacles)
                 });
-                negotiated.parts[number].sends.insert(peer, PeerWays { ways, obstacles, windows });
+                negotiated.parts[number].sends.insert(peer, PeerWays { ways, obstacles, windows, left });
             }
             if !unmapped.is_empty() {
                 refused.push((peer, unmapped));
@@ -202,21 +235,21 @@ impl Negotiation<'_> {
 fn routes(rank: usize, parts: &[PartFields], ways: &[PartWays]) -> Vec<Route> {
     let mut routes = Vec::new();
     for (part, ways) in parts.iter().zip(ways) {
-        let mut add = |from, to, ways: &[Way], obstacles: &[Option<Obstacle>]| {
+        let mut add = |from, to, PeerWays { ways, obstacles, left, .. }: &PeerWays| {
             let settled = part.fields.iter().zip(ways).zip(obstacles);
             routes.extend(settled.map(|(((field, _), way), why)| Route {
                 from,
                 to,
                 field: *field,
-                path: way.path(),
+                path: way.path(*left),
                 why: *why,
             }));
         };
-        for (&peer, (_, PeerWays { ways, obstacles, .. })) in &ways.receives {
-            add(peer, rank, ways, obstacles);
+        for (&peer, (_, received)) in &ways.receives {
+            add(peer, rank, received);
         }
-        for (&peer, PeerWays { ways, obstacles, .. }) in &ways.sends {
-            add(rank, peer, ways, obstacles);
+        for (&peer, sent) in &ways.sends {
+            add(rank, peer, sent);
         }
     }
     routes

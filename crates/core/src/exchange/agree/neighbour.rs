@@ -15,7 +15,7 @@ use crate::exchange::ways::offer::{
     kept_message, lent_word,
 };
 use crate::exchange::ways::words::windows::StreamWord;
-use crate::field::{BoundField, End, Load};
+use crate::field::{BoundField, CACHED, End, Load, PAST_CACHES};
 use crate::log;
 use crate::transport::{Reach, TransportError, Window};
 
@@ -30,8 +30,10 @@ impl PartFields {
         let Neighbour { pattern, peer } = to;
         let is_forward = pattern.reversal().is_none();
         let direct = is_forward && matches!(path, DataPath::Quickest | DataPath::Direct);
+        let on_host = self.device.info().runs_on_host();
+        let publishes = direct || is_forward && on_host && path == DataPath::Shared;
         let mut published = None;
-        if direct && pattern.comm().has_threads() {
+        if publishes && pattern.comm().has_threads() {
             let window = Arc::new(Window::new(self.lent(End::Source)));
             published = to.transport().publish(peer, tag, &window)?.then_some(window);
         }
@@ -48,10 +50,30 @@ impl PartFields {
             in_place: can_send_in_place(field),
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
+        let fields: Vec<FieldOffer> = fields.collect();
         let packs = is_forward && self.packs(to);
-        let has_words = self.device.has_words();
-        let offer = Offer { packs, is_staged: self.is_staged(pattern), has_words, fields: fields.collect() };
+        let offer = Offer {
+            packs,
+            is_staged: self.is_staged(pattern),
+            has_words: self.device.has_words(),
+            counts_distance: on_host && path == DataPath::Quickest && self.counts_distance(&fields),
+            fields,
+        };
         Ok((offer, published))
+    }
+
+    /// Whether the distance of two cores counts for fields that are offered to be copied straight: they stay in the caches
+    /// between two exchanges, and packed, they would be written past the caches.
+    fn counts_distance(&self, offers: &[FieldOffer]) -> bool {
+        let bytes = |(_, field): &(usize, BoundField)| {
+            let spans = field.at(End::Source).0.iter().map(|(_, layout)| layout.span());
+            let elements = spans.map(|(low, high)| (high - low).unsigned_abs());
+            elements.fold(0, usize::saturating_add).saturating_mul(field.element.bytes())
+        };
+        let fields = self.fields.iter().map(bytes).fold(0, usize::saturating_add);
+        let straight = offers.iter().filter(|offer| offer.handle.is_some() || offer.published);
+        let sent = straight.map(|offer| offer.load.bytes()).fold(0, usize::saturating_add);
+        fields <= CACHED && sent >= PAST_CACHES
     }
 
     /// Returns the windows that are lent for an answer. Maps the memory of the answer's token; `None` if it cannot be
@@ -160,7 +182,7 @@ impl PartFields {
         let mapped =
             if near { self.map_fields(offered)? } else { self.fields.iter().map(|_| None).collect() };
         let reachable: Vec<bool> = mapped.iter().map(Option::is_some).collect();
-        let choose = |near: bool| self.choose(path, offer, published.is_some(), near, &reachable);
+        let choose = |near: bool| self.choose(path, offered, published.is_some(), near, &reachable);
         let mut accepted = Acceptance::new(choose(near));
         let between_processes = published.is_none() && accepted.takes(Way::Direct);
         if between_processes || accepted.takes(Way::Shared) {
@@ -171,8 +193,9 @@ impl PartFields {
         }
         if let Some(window) = published.filter(|_| accepted.takes(Way::Direct)) {
             self.borrow_published(&mut accepted, offered, halo_tag, copied_by, window)?;
+            accepted.answer.left = self.prefers_left(path, offered) && accepted.windows.word.is_none();
         }
-        accepted.answer.obstacles = self.obstacles(by_program, offered, &accepted.answer.ways, &reachable);
+        accepted.answer.obstacles = self.obstacles(by_program, offered, &accepted.answer, &reachable);
         self.choose_pieces(from, offer, &mut accepted.answer.ways);
         accepted.chunks = self.set_chunks(from, chunk, offer, &mut accepted.answer.ways);
         Ok(accepted)
@@ -199,20 +222,32 @@ impl PartFields {
     fn choose(
         &self,
         path: DataPath,
-        offer: &Offer,
+        Offered { from, offer }: Offered<'_>,
         published: bool,
         near: bool,
         reachable: &[bool],
     ) -> Vec<Way> {
+        let handover = offer.counts_distance.then(|| from.pattern.comm().handovers().of(from.peer)).flatten();
         let packs = near && offer.packs && self.device.info().runs_on_host();
         let fields = self.fields.iter().zip(&offer.fields).zip(reachable);
         // Not direct to borrowed memory: only `start` and `finish` may touch it, which may come late, and the neighbour
         // would have to wait for them until its field is free.
         let ways = fields.map(|(((_, field), offered), reachable)| {
             let same_process = field.storage.is_some() && offered.published && published;
-            path.choose(same_process || near && *reachable, packs, &offered.load)
+            path.choose(same_process || near && *reachable, packs, &offered.load, handover)
         });
         ways.collect()
+    }
+
+    /// Whether a neighbour in this process had better leave a message in place of the fields that it has published, or the
+    /// program asks for it.
+    fn prefers_left(&self, path: DataPath, Offered { from, offer }: Offered<'_>) -> bool {
+        let load =
+            || offer.fields.iter().filter(|field| field.published).map(|field| field.load).sum::<Load>();
+        let handover = || from.pattern.comm().handovers().of(from.peer);
+        let is_better =
+            || offer.counts_distance && handover().is_some_and(|time| load().is_better_packed(Some(time)));
+        self.device.info().runs_on_host() && (path == DataPath::Shared || is_better())
     }
 
     /// Why each field takes no quicker way than the chosen one.
@@ -220,24 +255,25 @@ impl PartFields {
         &self,
         path: DataPath,
         Offered { from, offer }: Offered<'_>,
-        ways: &[Way],
+        Answer { ways, left, .. }: &Answer,
         reachable: &[bool],
     ) -> Vec<Option<Obstacle>> {
         let threads = from.transport().info().reach == Reach::Process;
         let apart = !threads && !from.is_near();
         let packs = offer.packs && self.device.info().runs_on_host();
         let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
-        let obstacles = fields.map(|(((_, field), offered), (way, reachable))| match (way.path(), path) {
-            (DataPath::Direct, _) => None,
-            _ if from.pattern.reversal().is_some() => Some(Obstacle::Accumulated),
-            (taken, asked) if taken == asked => Some(Obstacle::Asked),
-            _ if apart => Some(Obstacle::Apart),
-            (_, DataPath::Shared) if threads => Some(Obstacle::Threads),
-            (DataPath::Shared, _) if *reachable => Some(Obstacle::Quicker),
-            (DataPath::Messages, _) if !threads && (packs || *reachable) => Some(Obstacle::Refused),
-            (DataPath::Messages, DataPath::Shared) => Some(Obstacle::Device),
-            _ => Some(self.no_direct_copies(field, offered, threads)),
-        });
+        let obstacles =
+            fields.map(|(((_, field), offered), (way, reachable))| match (way.path(*left), path) {
+                (DataPath::Direct, _) => None,
+                _ if from.pattern.reversal().is_some() => Some(Obstacle::Accumulated),
+                (taken, asked) if taken == asked => Some(Obstacle::Asked),
+                _ if apart => Some(Obstacle::Apart),
+                (DataPath::Messages, DataPath::Shared) if threads => Some(Obstacle::Threads),
+                (DataPath::Shared, _) if *reachable || threads => Some(Obstacle::Quicker),
+                (DataPath::Messages, _) if !threads && (packs || *reachable) => Some(Obstacle::Refused),
+                (DataPath::Messages, DataPath::Shared) => Some(Obstacle::Device),
+                _ => Some(self.no_direct_copies(field, offered, threads)),
+            });
         obstacles.collect()
     }
 

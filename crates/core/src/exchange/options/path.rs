@@ -21,7 +21,8 @@ pub enum DataPath {
     /// between processes of one node if the field is in memory that both can map
     /// ([`node_shared`](crate::field::FieldBuilder::node_shared)).
     Direct,
-    /// Packed into memory that the two processes share, and unpacked from it.
+    /// Packed into memory that the two ranks share, and unpacked from it. Between threads of one process, only fields that
+    /// could be copied straight.
     Shared,
     /// In messages of the transport, as between nodes.
     Messages,
@@ -73,9 +74,10 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The path that it is part of.
-    pub(crate) fn path(self) -> DataPath {
+    /// The path that it is part of. `left`: the neighbour leaves a message in place of fields that it would lend.
+    pub(crate) fn path(self, left: bool) -> DataPath {
         match self {
+            Way::Direct if left => DataPath::Shared,
             Way::Message | Way::PieceByPiece | Way::Chunks => DataPath::Messages,
             Way::StreamMessage => DataPath::StreamMessages,
             Way::Shared => DataPath::Shared,
@@ -85,10 +87,11 @@ impl Way {
 }
 
 impl DataPath {
-    /// Chooses the way of a field, given whether direct copies and shared memory are possible.
-    pub(crate) fn choose(self, direct: bool, shared: bool, load: &Load) -> Way {
+    /// Chooses the way of a field, given whether direct copies and shared memory are possible, and the time of a
+    /// [handover](Load::is_better_packed).
+    pub(crate) fn choose(self, direct: bool, shared: bool, load: &Load, handover: Option<f64>) -> Way {
         let packed = match self {
-            DataPath::Quickest => load.is_better_packed(),
+            DataPath::Quickest => load.is_better_packed(handover),
             DataPath::Direct => false,
             DataPath::Shared => true,
             DataPath::Messages => return Way::Message,
@@ -199,7 +202,7 @@ pub enum Obstacle {
     Accumulated,
     /// The two ranks share no memory, for example because they are on different nodes.
     Apart,
-    /// The two ranks are threads of one process, which do not pack into shared memory.
+    /// The two ranks are threads of one process, which pack into shared memory only what they could copy straight.
     Threads,
     /// The exchange does not know the memory: fields are passed to each start.
     Passed,
@@ -236,7 +239,9 @@ impl Obstacle {
             Obstacle::Quicker => "it is quicker for these cells, by the cost model",
             Obstacle::Accumulated => "cells go from halos to their owners",
             Obstacle::Apart => "the two ranks share no memory",
-            Obstacle::Threads => "threads of one process do not pack into shared memory",
+            Obstacle::Threads => {
+                "threads of one process pack into shared memory only what they could copy straight"
+            }
             Obstacle::Passed => "memory is passed to each start, so that no other rank can know it",
             Obstacle::ReceiverMemory => "the receiver's memory was lent to the exchange",
             Obstacle::SenderMemory => {

@@ -15,6 +15,15 @@ use crate::exchange::options::{Obstacle, Way};
 use crate::field::{BlockLayout, Load};
 use crate::transport::Window;
 
+/// What a rank tells a neighbour to which it sends cells.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Offers {
+    /// Of each part.
+    pub(crate) parts: Vec<Offer>,
+    /// The token for a meeting, if this rank invites the neighbour to measure the distance of their cores.
+    pub(crate) meeting: Option<Vec<u8>>,
+}
+
 /// The ways in which a rank can send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
@@ -24,6 +33,8 @@ pub(crate) struct Offer {
     pub(crate) is_staged: bool,
     /// Whether streams of the sender's device write and await words.
     pub(crate) has_words: bool,
+    /// Whether the distance of the two cores counts for fields that the neighbour maps.
+    pub(crate) counts_distance: bool,
     pub(crate) fields: Vec<FieldOffer>,
 }
 
@@ -106,6 +117,8 @@ pub(crate) struct Answer {
     pub(crate) word: AnsweredWord,
     /// The end that copies them.
     pub(crate) copied: AnsweredCopies,
+    /// Whether the sender, in this process, packs them into a message that it leaves in their place.
+    pub(crate) left: bool,
 }
 
 /// How fields that are copied straight are handed over.
@@ -196,6 +209,8 @@ pub(crate) struct PeerWays {
     pub(crate) obstacles: Vec<Option<Obstacle>>,
     /// The windows that are lent or borrowed.
     pub(crate) windows: PeerWindows,
+    /// As [`Answer::left`].
+    pub(crate) left: bool,
 }
 
 /// A handle by which a neighbour in another process can map a field.

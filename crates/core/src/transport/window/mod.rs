@@ -41,6 +41,8 @@ use super::SharedMemory;
 ///   Open ── owner: claim ──▶ Claimed ── owner: leave_message ──▶ Idle, with a message ── reader: end_message ──▶ Idle
 /// ```
 ///
+/// Or it leaves the message at once, with `leave_instead`, and lends nothing.
+///
 /// The message is a bit beside the state: the owner may open the window for the next exchange while the reader has not
 /// read the message of the one before, which it then reads first. Until it has, the owner can claim nothing, and writes no
 /// other message. The reader can read a message after the window is closed.
@@ -195,6 +197,19 @@ impl Window {
         let both = WindowState::Claimed as u32 ^ (WindowState::Idle as u32 | MESSAGE);
         let before = self.word().fetch_xor(both, Ordering::AcqRel);
         debug_assert_eq!(WindowState::of(before), WindowState::Claimed, "claimed before");
+    }
+
+    /// Owner, between two exchanges: whether the reader has read the last message, and the window is not closed. If so, the
+    /// owner may write a message.
+    pub(crate) fn takes_message(&self) -> bool {
+        self.word().load(Ordering::Acquire) == WindowState::Idle as u32
+    }
+
+    /// Owner, if the window [takes a message](Window::takes_message): leaves one in place of memory, which it does not lend.
+    /// Returns `false` if the window is closed.
+    pub(crate) fn leave_instead(&self) -> bool {
+        let idle = WindowState::Idle as u32;
+        self.change(idle, idle | MESSAGE)
     }
 
     /// Whether the reader has not read a message that the owner has left.

@@ -276,6 +276,42 @@ fn a_field_that_is_claimed_back_is_read_as_a_message() {
     });
 }
 
+/// An owner that leaves messages at once, and lends its field where the neighbour has not read the message before.
+#[test]
+fn a_message_that_is_left_at_once_is_read_once() {
+    on_fields(|owner, reader| {
+        let (field, message) = (Cell::new(), Cell::new());
+        let (their_field, their_message) = (Arc::clone(&field), Arc::clone(&message));
+        let neighbour = thread::spawn(move || {
+            for round in 1..=2 {
+                match begin_read(&reader).expect("the owner has all rounds") {
+                    Lent::Memory => {
+                        assert_eq!(their_field.read(), round);
+                        assert!(reader.end_read());
+                    }
+                    Lent::Message => {
+                        assert_eq!(their_message.read(), round);
+                        reader.end_message();
+                    }
+                }
+            }
+            reader.leave();
+        });
+        for round in 1..=2 {
+            if owner.takes_message() {
+                message.write(round);
+                assert!(owner.leave_instead());
+            } else {
+                field.write(round);
+                assert!(owner.open() && returned(&owner));
+            }
+        }
+        owner.close(|| {});
+        field.write(3);
+        neighbour.join().expect("the neighbour ends well");
+    });
+}
+
 /// The owner opens its window again before the neighbour has read the message of the exchange before.
 #[test]
 fn a_message_is_read_before_the_field_that_is_lent_next() {

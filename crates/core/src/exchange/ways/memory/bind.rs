@@ -58,7 +58,7 @@ impl<D: Device> BoundWindows<D> {
         &mut self,
         binding: &Binding<'_, D>,
         to: Neighbour<'_>,
-        PeerWays { ways, windows, .. }: &PeerWays,
+        &PeerWays { ref ways, ref windows, left, .. }: &PeerWays,
     ) -> Result<(), DeviceError> {
         let (&Binding { device, fields, trace, .. }, peer) = (binding, to.peer);
         let message = |way: Way| {
@@ -76,14 +76,16 @@ impl<D: Device> BoundWindows<D> {
         }
         if let Some(window) = &windows.direct {
             let bytes = direct_bytes(fields, ways, to.sources());
-            let transfer = trace.transfer(Row::To(peer), "lend field", bytes);
+            let (what, shared) = if left { ("lend message", bytes) } else { ("lend field", 0) };
+            self.shared_bytes += shared;
+            let transfer = trace.transfer(Row::To(peer), what, bytes);
             if let Some(word) = &windows.word {
                 self.lent.push(StreamWindow::on_fields(peer, (window, word), transfer));
             } else {
                 let claim = |kept: &KeptMessage| {
                     let items = message(Way::Direct).copies_within(fields, kept.memory, Direction::Send)?;
                     let pack = binding.list(Purpose::TakingBack, items)?;
-                    Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?))
+                    Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?, left))
                 };
                 let claim = windows.kept.as_ref().map(claim).transpose()?;
                 self.windows.lent.push(LentWindow::fields(peer, window, claim, transfer));
@@ -104,7 +106,7 @@ impl<D: Device> BoundWindows<D> {
         &mut self,
         binding: &Binding<'_, D>,
         from: Neighbour<'_>,
-        (offer, PeerWays { ways, windows, .. }): &(Offer, PeerWays),
+        &(ref offer, PeerWays { ref ways, ref windows, left, .. }): &(Offer, PeerWays),
     ) -> Result<(), DeviceError> {
         let (&Binding { device, fields, trace, .. }, peer) = (binding, from.peer);
         let bind = |items| binding.list(Purpose::Unpacking, items);
@@ -114,8 +116,9 @@ impl<D: Device> BoundWindows<D> {
         };
         if let Some(window) = &windows.direct {
             let items = direct_copies(fields, ways, window, from.received(), End::Source)?;
-            self.direct_bytes += bytes(&items);
-            let transfer = trace.transfer(Row::From(peer), "read field", bytes(&items));
+            let (what, direct) = if left { ("read message", 0) } else { ("read field", bytes(&items)) };
+            self.direct_bytes += direct;
+            let transfer = trace.transfer(Row::From(peer), what, bytes(&items));
             if let Some(word) = &windows.word {
                 self.direct.extend(items);
                 self.borrowed.push(StreamWindow::on_fields(peer, (window, word), transfer));

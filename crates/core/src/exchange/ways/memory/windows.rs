@@ -3,7 +3,8 @@
 //!
 //! An owner waits for its neighbour to copy from a field only about as long as it takes to pack the cells. Then it packs
 //! them into memory kept for that, and has its field back: once a neighbour has started, an exchange needs nothing more
-//! from it. On devices that work asynchronously the progress thread of the neighbour copies instead.
+//! from it. On devices that work asynchronously the progress thread of the neighbour copies instead. Where a message in place
+//! of the fields is quicker anyway, the owner leaves it at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,6 +43,8 @@ pub(crate) struct Claim<D: Device> {
     packed: D::Event,
     /// The time that the owner waits for the neighbour before.
     patience: Duration,
+    /// Whether a message is quicker than the fields. The device works synchronously then.
+    at_once: bool,
     stage: ClaimStage,
 }
 
@@ -162,10 +165,21 @@ const LEAST_PATIENCE: Duration = Duration::from_micros(20);
 const PACKED_IN_A_NANOSECOND: u64 = 4;
 
 impl<D: Device> Claim<D> {
-    /// `pack` packs the message.
-    pub(crate) fn new(pack: CopyList<D>, packed: D::Event) -> Claim<D> {
+    /// `pack` packs the message, `at_once` on a device that works synchronously.
+    pub(crate) fn new(pack: CopyList<D>, packed: D::Event, at_once: bool) -> Claim<D> {
         let packing = Duration::from_nanos(pack.bytes as u64 / PACKED_IN_A_NANOSECOND);
-        Claim { pack, packed, patience: LEAST_PATIENCE + packing, stage: ClaimStage::Before }
+        Claim { pack, packed, patience: LEAST_PATIENCE + packing, at_once, stage: ClaimStage::Before }
+    }
+
+    /// Leaves the message in `window` in place of the fields, if that is quicker and the neighbour has read the last one.
+    /// Returns whether it is there.
+    fn leave_at_once(&self, lane: &Lane<'_, D>, window: &Window) -> Result<bool, DeviceError> {
+        if !self.at_once || !window.takes_message() {
+            return Ok(false);
+        }
+        // SAFETY: the cells belong to this rank, and nothing else writes them meanwhile; the reader has read the last message.
+        unsafe { self.pack.run(lane)? };
+        Ok(window.leave_instead())
     }
 
     /// Called repeatedly while the owner waits. Returns whether the fields are the owner's again, and the message is left
@@ -223,7 +237,13 @@ impl<D: Device> LentWindow<D> {
     /// Opens the window to the neighbour: the memory is ready to be read.
     pub(crate) fn open(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.transfer.begin();
-        if !self.windows[lane.round].open() {
+        let window = &self.windows[lane.round];
+        if let Some(claim) = &self.claim
+            && claim.leave_at_once(lane, window)?
+        {
+            self.returned = true;
+            self.transfer.end();
+        } else if !window.open() {
             return Err(TransportError::PeerGaveUp { peer: self.peer }.into());
         }
         lane.transport.notify(self.peer);
