@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::transport::{Lease, Reach, SharedMemory, Transport, TransportError};
 
-/// Lines that are written and read: with 128, a third of the measurements found a third of the time.
+/// Lines that are written and read: with 128, some measurements between far cores found a third of the time.
 const LINES: usize = 512;
 
 /// Words of 8 bytes in a line.
@@ -36,7 +36,7 @@ const RESULT: usize = 32;
 const FIRST: usize = 48;
 const ALL: usize = FIRST + LINES * WORDS;
 
-/// How long a rank waits for the other one to come, and how long a measurement may take, which takes 0.1 to 0.4 ms.
+/// How long a rank waits for the other one to come, and how long a measurement may take, which takes about 0.1 to 0.4 ms.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The values of the word of presence; 0 at first.

@@ -99,6 +99,23 @@ fn read(window: &Window, memory: &Cell) -> Option<u32> {
     Some(memory.read())
 }
 
+/// Reads the field or the message in its place, in two rounds, and leaves.
+fn read_two_rounds(window: &Window, field: &Cell, message: &Cell) {
+    for round in 1..=2 {
+        match begin_read(window).expect("the owner has all rounds") {
+            Lent::Memory => {
+                assert_eq!(field.read(), round);
+                assert!(window.end_read());
+            }
+            Lent::Message => {
+                assert_eq!(message.read(), round);
+                window.end_message();
+            }
+        }
+    }
+    window.leave();
+}
+
 /// Waits as the owner of an exchange does until the neighbour has read; returns `false` if it never will.
 fn returned(window: &Window) -> bool {
     loop {
@@ -242,21 +259,7 @@ fn a_field_that_is_claimed_back_is_read_as_a_message() {
     on_fields(|owner, reader| {
         let (field, message) = (Cell::new(), Cell::new());
         let (their_field, their_message) = (Arc::clone(&field), Arc::clone(&message));
-        let neighbour = thread::spawn(move || {
-            for round in 1..=2 {
-                match begin_read(&reader).expect("the owner has all rounds") {
-                    Lent::Memory => {
-                        assert_eq!(their_field.read(), round);
-                        assert!(reader.end_read());
-                    }
-                    Lent::Message => {
-                        assert_eq!(their_message.read(), round);
-                        reader.end_message();
-                    }
-                }
-            }
-            reader.leave();
-        });
+        let neighbour = thread::spawn(move || read_two_rounds(&reader, &their_field, &their_message));
         for round in 1..=2 {
             field.write(round);
             assert!(owner.open());
@@ -282,21 +285,7 @@ fn a_message_that_is_left_at_once_is_read_once() {
     on_fields(|owner, reader| {
         let (field, message) = (Cell::new(), Cell::new());
         let (their_field, their_message) = (Arc::clone(&field), Arc::clone(&message));
-        let neighbour = thread::spawn(move || {
-            for round in 1..=2 {
-                match begin_read(&reader).expect("the owner has all rounds") {
-                    Lent::Memory => {
-                        assert_eq!(their_field.read(), round);
-                        assert!(reader.end_read());
-                    }
-                    Lent::Message => {
-                        assert_eq!(their_message.read(), round);
-                        reader.end_message();
-                    }
-                }
-            }
-            reader.leave();
-        });
+        let neighbour = thread::spawn(move || read_two_rounds(&reader, &their_field, &their_message));
         for round in 1..=2 {
             if owner.takes_message() {
                 message.write(round);
