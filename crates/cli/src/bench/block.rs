@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use haloport::device::Device;
 use haloport::exchange::{FieldSet, HaloOrder};
 use haloport::field::{BlockLayout, FieldBuilder, FieldError};
-use haloport::{BindOptions, BorrowedField, DataPath, Element, Exchange, Field, IndexBox, Pattern};
+use haloport::{BindOptions, BorrowedField, DataPath, Element, Exchange, Field, IndexBox, Pattern, ViewMut};
 use memmap2::{MmapMut, MmapOptions};
 use serde::Serialize;
 
@@ -100,12 +100,11 @@ pub(super) trait Block<T> {
     fn layout(&self) -> Result<&BlockLayout, FieldError>;
     fn load(&self) -> Result<Vec<T>, FieldError>;
     fn store(&mut self, values: &[T]) -> Result<(), FieldError>;
-    fn rows_mut(
-        &mut self,
-        axis: usize,
-        cells: &IndexBox,
-        visit: &mut dyn FnMut(&mut [T]),
-    ) -> Result<(), FieldError>;
+    /// Calls `visit` with the list where it lies.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] if it is not in memory of the host, or has gaps.
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut [T])) -> Result<(), Failure>;
 }
 
 impl<T: Element, D: Device> Block<T> for Field<T, D> {
@@ -121,14 +120,8 @@ impl<T: Element, D: Device> Block<T> for Field<T, D> {
         self.copy_from(0, values)
     }
 
-    fn rows_mut(
-        &mut self,
-        axis: usize,
-        cells: &IndexBox,
-        visit: &mut dyn FnMut(&mut [T]),
-    ) -> Result<(), FieldError> {
-        self.view_mut(0)?.rows_mut(axis, cells)?.for_each(visit);
-        Ok(())
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut [T])) -> Result<(), Failure> {
+        visit_list(self.view_mut(0)?, visit)
     }
 }
 
@@ -155,15 +148,14 @@ impl<T: Element, D: Device> Block<T> for BorrowedField<'_, T, D> {
         Ok(())
     }
 
-    fn rows_mut(
-        &mut self,
-        axis: usize,
-        cells: &IndexBox,
-        visit: &mut dyn FnMut(&mut [T]),
-    ) -> Result<(), FieldError> {
-        self.view_mut(0)?.rows_mut(axis, cells)?.for_each(visit);
-        Ok(())
+    fn visit(&mut self, visit: &mut dyn FnMut(&mut [T])) -> Result<(), Failure> {
+        visit_list(self.view_mut(0)?, visit)
     }
+}
+
+fn visit_list<T: Element>(mut view: ViewMut<'_, T>, visit: &mut dyn FnMut(&mut [T])) -> Result<(), Failure> {
+    let values = view.as_mut_slice();
+    values.map(visit).ok_or_else(|| Failure::Run("the values of a field do not lie side by side".into()))
 }
 
 /// The index of a cell in the list of values.

@@ -6,10 +6,9 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use clap::ValueEnum;
 use haloport::{Communicator, Reduction};
-use serde::Serialize;
 
+use super::boundary::Boundary;
 use crate::command::failure::Failure;
 use crate::command::launch::ranks_here;
 
@@ -57,17 +56,6 @@ pub(super) struct Samples {
     pub(super) microseconds: Vec<f64>,
     /// Microseconds to write owned cells, without an exchange; empty if that was not asked for.
     pub(super) writing: Vec<f64>,
-}
-
-/// What a batch does with owned cells between exchanges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Boundary {
-    /// Those near the halo are rewritten before each exchange, which is timed apart. So lines that a neighbour has read are fetched
-    /// back, as in a model.
-    Written,
-    /// They stay as they are, and in the caches of all that read them.
-    Unchanged,
 }
 
 /// The duration of a sample, roughly: long beside a barrier, short beside other load on the machine.

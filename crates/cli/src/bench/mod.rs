@@ -1,6 +1,6 @@
 //! `haloport bench`: measurements.
 //!
-//! - `block`: the fields;
+//! - `block`: the fields, and `boundary`: what is written in them between exchanges;
 //! - `contestant`: the measurement, and `results`: the figures of all contestants;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants; `library`: the one of Haloport, for both;
 //! - `handover`: the distance of the cores, which limits every exchange;
@@ -9,6 +9,7 @@
 //! - `raw_send` and `persistent`: messages of the transport and of MPI, for both benchmarks.
 
 mod block;
+mod boundary;
 mod contestant;
 mod exchange;
 mod handover;

@@ -8,6 +8,7 @@ use haloport::{DataPath, Pattern};
 use serde::Serialize;
 
 use super::block::{FieldMemory, MemoryArgs};
+use super::boundary::Boundary;
 use super::contestant::Samples;
 use crate::command::text::counted;
 
@@ -46,6 +47,10 @@ pub(super) struct Setting {
     asked_path: DataPath,
     /// The reasons for the path and the order of halos.
     choice: Choice,
+    /// Whether owned cells near the halo are written before each exchange, which is not in its time.
+    boundary: Boundary,
+    /// Nanoseconds to write a cache line that another core has just read, before and after the samples.
+    handover_ns: Option<[f64; 2]>,
     samples: usize,
     /// Halos were checked before the measurement.
     verified: bool,
@@ -69,9 +74,16 @@ impl Setting {
             memory: memory.memory,
             asked_path: memory.path,
             choice,
+            boundary: Boundary::Unchanged,
+            handover_ns: None,
             samples,
             verified: true,
         }
+    }
+
+    /// The same, with the state of the `boundary`, and the time of a handover before the samples and after them.
+    pub(super) fn in_state(self, boundary: Boundary, handover_ns: Option<[f64; 2]>) -> Setting {
+        Setting { boundary, handover_ns, ..self }
     }
 
     /// Writes the ranks and their device.
@@ -91,6 +103,27 @@ impl Setting {
     pub(super) fn write_path(&self, out: &mut impl Write, bytes: &str, checked: &str) -> io::Result<()> {
         writeln!(out, "{bytes}, by {}; {checked}", self.path)?;
         writeln!(out, "path and order: {}", self.choice)
+    }
+
+    /// Writes the state of the boundary and the distance of the cores. `copies`: the contestant that copies within a rank.
+    ///
+    /// # Errors
+    /// Errors of `out`.
+    pub(super) fn write_state(&self, out: &mut impl Write, copies: &str) -> io::Result<()> {
+        if self.boundary == Boundary::Written {
+            writeln!(
+                out,
+                "owned cells near the halo are rewritten before each exchange, and that time is subtracted; {copies} copies a \
+                 rank's own cells, and raw_send has none"
+            )?;
+        }
+        if let Some([before, after]) = self.handover_ns {
+            writeln!(
+                out,
+                "a cache line that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
+            )?;
+        }
+        Ok(())
     }
 
     /// Writes the number of samples, and an empty line.

@@ -111,6 +111,21 @@ fn owned_cells_are_rewritten_before_each_exchange() {
     );
     let out = bench.out("--local 8,8 --ranks 1 --samples 2");
     assert!(out.contains("owned cells near the halo are rewritten before each exchange"), "{out}");
+
+    let bench = Haloport::new("bench unstructured");
+    for (layout, memory) in [("fastest", "caller"), ("slowest", "node-shared")] {
+        let report =
+            bench.json(&format!("--levels 3 --order {layout} --fields 2 --samples 3 --memory {memory}"));
+        assert_eq!(report["boundary"], "written");
+        for name in ["haloport", "gather_pass"] {
+            assert!(writing(&report, name).is_some_and(|time| time > 0.05), "{name}: {report}");
+        }
+    }
+    assert_eq!(bench.json("--levels 3 --samples 2 --boundary unchanged")["boundary"], "unchanged");
+    let blocks = "--levels 3 --nproma 8 --samples 2";
+    assert_eq!(bench.json(blocks)["boundary"], "unchanged");
+    let refused = bench.refusal(&format!("{blocks} --boundary written"));
+    assert!(refused.contains("expected unchanged, as cells lie in blocks (--nproma)"), "{refused}");
 }
 
 #[test]

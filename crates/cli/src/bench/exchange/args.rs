@@ -5,7 +5,7 @@ use haloport::ElementType;
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
-use crate::bench::contestant::Boundary;
+use crate::bench::boundary::BoundaryArgs;
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::at_least;
@@ -44,10 +44,8 @@ pub(crate) struct ExchangeArgs {
     /// Work on half of the ranks, in turns, for this number of microseconds between the start of each exchange and its end
     #[arg(long, value_name = "MICROSECONDS", value_parser = at_least::<u64, 1>, allow_negative_numbers = true)]
     pub(super) uneven: Option<u64>,
-    /// Owned cells near the halo before each exchange; the time to write them is subtracted. Raw sends have no cells. [default:
-    /// written, if fields are in memory of the host and there is no work between start and end]
-    #[arg(long)]
-    pub(super) boundary: Option<Boundary>,
+    #[command(flatten)]
+    pub(super) boundary: BoundaryArgs,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
     #[command(flatten)]

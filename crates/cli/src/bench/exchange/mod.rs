@@ -4,12 +4,10 @@
 //! - this file: the contestants of one rank, checked and then measured;
 //! - `args`: the command line, and `problem`: the grid;
 //! - `cells`: the values of the fields, and their check;
-//! - `boundary`: what is written between exchanges;
 //! - one module for each contestant;
 //! - `report`: the printed results.
 
 mod args;
-mod boundary;
 mod cells;
 mod one_pass;
 #[cfg(feature = "mpi")]
@@ -26,7 +24,8 @@ pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;
 
 use super::block::{Block, CallerMemory, FieldMemory};
-use super::contestant::{Boundary, Entry, measure};
+use super::boundary::{Boundary, BoundaryWrites};
+use super::contestant::{Entry, measure};
 use super::handover::handover;
 use super::library::Library;
 use super::raw_send::RawSend;
@@ -36,7 +35,6 @@ use crate::command::failure::Failure;
 use crate::command::launch::launched_by;
 use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::print::Report as _;
-use boundary::{BoundaryWrites, boundary};
 use one_pass::{OnePassCopy, SharedFields};
 #[cfg(feature = "mpi")]
 use packed::{Messages, Packed};
@@ -89,7 +87,8 @@ fn on_elements<T: Element, D: Device>(
 ) -> Result<Report, Failure> {
     let problem = Problem::new(args, comm.size())?;
     problem.check_memory(device.info(), ranks_here(comm))?;
-    let boundary = boundary(args, device.info())?;
+    let obstacle = args.uneven.map(|_| "there is work between start and end (--uneven)");
+    let boundary = args.boundary.choose(device.info(), obstacle)?;
     args.trace.begin(comm)?;
     let pattern = problem.pattern(comm)?;
     // Fields of the library and of the plain copies are made alternately: the order of allocation changes times by

@@ -10,10 +10,10 @@ use haloport::domain::MAX_AXES;
 use haloport::pattern::{Cells, Piece};
 use haloport::{Element, Field, Pattern};
 
-use super::boundary::BoundaryWrites;
 use super::cells::{as_box, check, fill};
 use super::problem::Problem;
 use super::rows::RowCopies;
+use crate::bench::boundary::BoundaryWrites;
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
 

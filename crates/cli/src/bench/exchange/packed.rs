@@ -4,9 +4,9 @@ use haloport::device::Device;
 use haloport::pattern::Piece;
 use haloport::{Element, Field, IndexBox, Pattern};
 
-use super::boundary::BoundaryWrites;
 use super::cells::{as_box, check, fill};
 use super::rows::{RowCopies, StridedBox};
+use crate::bench::boundary::BoundaryWrites;
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
 use crate::bench::uneven::Uneven;

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::args::{ExchangeArgs, SplitChoice};
 use super::problem::Problem;
-use crate::bench::contestant::{Boundary, Samples};
+use crate::bench::boundary::Boundary;
+use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, Setting, contestants, write_table};
 use crate::command::print;
 use crate::command::text::counted;
@@ -44,14 +45,10 @@ pub(super) struct Report {
     fields: usize,
     dtype: ElementType,
     halo_order: HaloOrder,
-    /// Whether owned cells near the halo are written before each exchange, which is not in its time.
-    boundary: Boundary,
     /// The work of half of the ranks between start and end, in microseconds.
     uneven_us: Option<u64>,
     /// The number of times that neighbours wait for each other in one exchange.
     steps: usize,
-    /// Nanoseconds to write a cache line that another core has just read, before and after the samples.
-    handover_ns: Option<[f64; 2]>,
     contestants: Vec<Contestant>,
 }
 
@@ -87,7 +84,8 @@ impl Report {
             ratio_to_packed_persistent: find("packed_persistent").map(|times| times.ratio),
             ratio_to_one_pass_copy: one_pass.map(|times| times.ratio),
             round_ratio_to_one_pass_copy: one_pass.map(|times| times.round_ratio),
-            setting: Setting::new(pattern, device, &args.memory, traffic.path(), choice, args.samples),
+            setting: Setting::new(pattern, device, &args.memory, traffic.path(), choice, args.samples)
+                .in_state(boundary, handover_ns),
             local: args.local.0.clone(),
             grid: (0..problem.grid.axes()).map(|axis| problem.grid.extent(axis)).collect(),
             split: args.split,
@@ -95,10 +93,8 @@ impl Report {
             fields: args.fields,
             dtype: args.dtype,
             halo_order: args.memory.halo_order,
-            boundary,
             uneven_us: args.uneven,
             steps: traffic.steps,
-            handover_ns,
             contestants,
         }
     }
@@ -118,23 +114,11 @@ impl print::Report for Report {
         )?;
         let bytes = format!("{} bytes of halo on each rank", self.bytes);
         self.setting.write_path(out, &bytes, "every halo cell checked")?;
-        if self.boundary == Boundary::Written {
-            writeln!(
-                out,
-                "owned cells near the halo are rewritten before each exchange, and that time is subtracted; one_pass_copy copies a \
-                 rank's own cells, and raw_send has none"
-            )?;
-        }
+        self.setting.write_state(out, "one_pass_copy")?;
         if let Some(time) = self.uneven_us {
             writeln!(
                 out,
                 "half of the ranks, in turns, work for {time} µs between the start of an exchange and its end"
-            )?;
-        }
-        if let Some([before, after]) = self.handover_ns {
-            writeln!(
-                out,
-                "a cache line that another core has just read is written in {before:.0} ns (afterwards {after:.0} ns)"
             )?;
         }
         self.setting.write_samples(out)?;

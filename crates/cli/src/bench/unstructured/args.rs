@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::bench::block::MemoryArgs;
+use crate::bench::boundary::BoundaryArgs;
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::at_least;
@@ -36,6 +37,8 @@ pub(crate) struct UnstructuredArgs {
     /// Number of fields in one exchange
     #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
     pub(super) fields: u32,
+    #[command(flatten)]
+    pub(super) boundary: BoundaryArgs,
     #[command(flatten)]
     pub(super) memory: MemoryArgs,
     #[command(flatten)]

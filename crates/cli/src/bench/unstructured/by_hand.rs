@@ -6,6 +6,7 @@ use haloport::{Field, Pattern};
 
 use super::args::UnstructuredArgs;
 use super::values::{check, private_fields};
+use crate::bench::boundary::BoundaryWrites;
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
 use crate::command::failure::Failure;
@@ -18,6 +19,7 @@ pub(super) struct ByHand<'a, D: Device> {
     pack: Vec<Listed>,
     unpack: Vec<Listed>,
     messages: Persistent<f64>,
+    step: BoundaryWrites<f64>,
 }
 
 /// The cells of one field in one message.
@@ -37,13 +39,16 @@ impl<'a, D: Device> ByHand<'a, D> {
     /// # Errors
     /// [`Failure::Run`] if MPI fails, or the pattern has several domains.
     pub(super) fn new(device: &D, pattern: &Pattern, args: &'a UnstructuredArgs) -> Result<Self, Failure> {
+        let mut fields = private_fields(device, pattern, args)?;
+        let step = BoundaryWrites::of(&mut fields, pattern)?;
         let mut made = ByHand {
             pattern: pattern.clone(),
             args,
-            fields: private_fields(device, pattern, args)?,
+            fields,
             pack: Vec::new(),
             unpack: Vec::new(),
             messages: Persistent::new()?,
+            step,
         };
         for (send, messages) in [(false, pattern.receives()), (true, pattern.sends())] {
             for (&peer, pieces) in messages {
@@ -121,6 +126,10 @@ impl<D: Device> Contestant for ByHand<'_, D> {
             }
         }
         Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        self.step.write(&mut self.fields)
     }
 
     fn verify(&mut self) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use haloport::{Field, Pattern};
 
 use super::args::UnstructuredArgs;
 use super::values::private_fields;
+use crate::bench::boundary::{BoundaryWrites, places_of};
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
 
@@ -18,6 +19,7 @@ pub(super) struct Gather<D: Device> {
     /// Strides from cell to cell and from level to level, in values.
     cell_stride: usize,
     level_stride: usize,
+    step: BoundaryWrites<f64>,
 }
 
 impl<D: Device> Gather<D> {
@@ -45,7 +47,9 @@ impl<D: Device> Gather<D> {
         let levels = args.levels as usize;
         let (cell_stride, level_stride) = args.strides(all);
         let fields = || private_fields(device, pattern, args);
-        Ok(Some(Gather { cells, sources: fields()?, targets: fields()?, levels, cell_stride, level_stride }))
+        let (mut sources, targets) = (fields()?, fields()?);
+        let step = writes(&mut sources, &cells)?;
+        Ok(Some(Gather { cells, sources, targets, levels, cell_stride, level_stride, step }))
     }
 
     fn pass(&self) -> Result<(), Failure> {
@@ -77,4 +81,21 @@ impl<D: Device> Contestant for Gather<D> {
     fn run(&mut self, batch: usize) -> Result<(), Failure> {
         (0..batch).try_for_each(|_| self.pass())
     }
+
+    fn write(&mut self) -> Result<(), Failure> {
+        self.step.write(&mut self.sources)
+    }
+}
+
+/// Rewrites the cells that the pass reads.
+fn writes<D: Device>(
+    sources: &mut [Field<f64, D>],
+    cells: &[(u32, u32)],
+) -> Result<BoundaryWrites<f64>, Failure> {
+    let mut places = Vec::new();
+    if let Some(field) = sources.first() {
+        let layout = field.layout(0)?;
+        cells.iter().for_each(|(from, _)| places_of(*from, layout, &mut places));
+    }
+    BoundaryWrites::at(sources, places)
 }

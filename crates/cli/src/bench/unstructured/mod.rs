@@ -23,7 +23,9 @@ use haloport::{Communicator, Field, HaloCells, IndexSet, Pattern};
 pub(crate) use args::UnstructuredArgs;
 
 use super::block::{Block, CallerMemory, FieldMemory};
-use super::contestant::{Boundary, Contestant, Entry, measure};
+use super::boundary::{Boundary, BoundaryWrites};
+use super::contestant::{Contestant, Entry, measure};
+use super::handover::handover;
 use super::library::Library;
 use super::raw_send::RawSend;
 use crate::command::failure::Failure;
@@ -47,15 +49,17 @@ pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
 fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) -> Result<Report, Failure> {
     let domain = domains::read(args.domains.as_deref(), comm.rank(), comm.size())?;
     check_memory(&domain, device.info(), ranks_here(comm), args)?;
+    let boundary =
+        args.boundary.choose(device.info(), args.nproma.map(|_| "cells lie in blocks (--nproma)"))?;
     let pattern = Pattern::unstructured(comm, std::slice::from_ref(&domain), &HaloCells::All)?;
     let build = || args.memory.build(values::builder(&pattern, args), device);
     let fields = (0..args.fields).map(|_| build()).collect::<Result<Vec<_>, _>>()?;
     if args.memory.memory != FieldMemory::Caller {
-        return compete(fields, device, &pattern, &domain, args);
+        return compete(fields, device, &pattern, &domain, args, boundary);
     }
     let mut memory = fields.iter().map(CallerMemory::like).collect::<Result<Vec<_>, _>>()?;
     let lent = memory.iter_mut().map(|memory| memory.lend(device)).collect::<Result<Vec<_>, _>>()?;
-    compete(lent, device, &pattern, &domain, args)
+    compete(lent, device, &pattern, &domain, args, boundary)
 }
 
 /// Checks that the fields of `ranks` ranks, if all have as many cells as this one, fit into memory.
@@ -87,6 +91,7 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     pattern: &Pattern,
     domain: &IndexSet,
     args: &UnstructuredArgs,
+    boundary: Boundary,
 ) -> Result<Report, Failure> {
     let comm = pattern.comm();
     let levels_slowest = match args.nproma {
@@ -95,8 +100,15 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     };
     values::fill(&mut fields, pattern, args)?;
     let check = |fields: &[F]| values::check(fields, pattern, args, "haloport");
-    let library = Library::new(pattern, fields, &args.memory, check)?;
-    let (path, choice) = (library.traffic().path(), library.choice());
+    let step = match boundary {
+        Boundary::Written => Some(BoundaryWrites::of(&mut fields, pattern)?),
+        Boundary::Unchanged => None,
+    };
+    let mut library = Library::new(pattern, fields, &args.memory, check)?;
+    if let Some(step) = step {
+        library = library.with_writes(Box::new(move |fields| step.write(fields)));
+    }
+    let path = (library.traffic().path(), library.choice());
     let cell_bytes = args.fields as usize * args.levels as usize * size_of::<f64>();
     let raw_send = RawSend::new(pattern, cell_bytes)?;
     let host = device.info().host_accessible;
@@ -113,9 +125,11 @@ fn compete<F: FieldSet + Block<f64>, D: Device>(
     for entry in &mut entries {
         entry.verify()?;
     }
-    let exchange = measure(comm, &mut entries, args.samples as usize, Boundary::Unchanged)?;
+    let before = handover(comm)?;
+    let exchange = measure(comm, &mut entries, args.samples as usize, boundary)?;
+    let apart = before.zip(handover(comm)?).map(<[f64; 2]>::from);
     let setup = measure(comm, &mut setup::entries(comm, domain), args.samples as usize, Boundary::Unchanged)?;
-    Ok(Report::new(args, pattern, device.info(), path, choice, &exchange, &setup))
+    Ok(Report::new(args, pattern, device.info(), path, (boundary, apart), &exchange, &setup))
 }
 
 /// The same exchange of fields with each level as a block of its own.

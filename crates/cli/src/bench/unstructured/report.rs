@@ -8,6 +8,7 @@ use haloport::exchange::Choice;
 use serde::Serialize;
 
 use super::args::{Order, UnstructuredArgs};
+use crate::bench::boundary::Boundary;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Contestant, Setting, contestants, write_table};
 use crate::command::print;
@@ -47,8 +48,8 @@ impl Report {
         args: &UnstructuredArgs,
         pattern: &Pattern,
         device: &DeviceInfo,
-        path: String,
-        choice: Choice,
+        (path, choice): (String, Choice),
+        (boundary, handover_ns): (Boundary, Option<[f64; 2]>),
         exchange: &[Samples],
         setup: &[Samples],
     ) -> Report {
@@ -75,7 +76,8 @@ impl Report {
             owned: pattern.index_sets().iter().flat_map(|set| set.owned()).filter(|owned| **owned).count(),
             halo,
             bytes,
-            setting: Setting::new(pattern, device, &args.memory, path, choice, args.samples as usize),
+            setting: Setting::new(pattern, device, &args.memory, path, choice, args.samples as usize)
+                .in_state(boundary, handover_ns),
             levels: args.levels,
             order: args.order,
             nproma: args.nproma,
@@ -104,6 +106,7 @@ impl print::Report for Report {
             self.owned, self.halo
         )?;
         self.setting.write_path(out, &format!("{} bytes of halo", self.bytes), "every cell checked")?;
+        self.setting.write_state(out, "gather_pass")?;
         self.setting.write_samples(out)?;
         write_table(out, &self.contestants)?;
         writeln!(out, "\nmaking the pattern, in µs\n")?;
