@@ -19,14 +19,15 @@
 ! statuses below, and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not
 ! ready, no cells.
 module haloport
-  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
-    c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_f_procpointer, c_float, c_funloc, c_funptr, &
+    c_int, c_int8_t, c_int32_t, c_int64_t, c_null_funptr, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
   public :: hp_comm, hp_line, hp_memory, hp_pattern, hp_plan, hp_sparse, hp_stream, hp_ticket
   public :: hp_allocate, hp_comm_create, hp_comm_threads, hp_line_create, hp_pattern_create, hp_plan_create, hp_sparse_create, &
-    hp_reprosum_calc
+    hp_describe, hp_reprosum_calc
+  public :: hp_log, hp_log_error, hp_log_warning, hp_set_log
   public :: hp_default, hp_block, hp_on
   public :: hp_ok, hp_argument, hp_refused, hp_transport, hp_time_limit, hp_device, hp_no_memory, hp_wrong_thread, hp_in_flight, &
     hp_poisoned, hp_panic
@@ -43,6 +44,17 @@ module haloport
   integer, parameter :: hp_in_flight = 8 ! an exchange was not finished, none was started, or another thread uses the handle
   integer, parameter :: hp_poisoned = 9 ! an exchange, or a round of messages, has failed; make the handle again, on all ranks
   integer, parameter :: hp_panic = 10 ! a defect of Haloport
+
+  ! The levels of lines that `hp_set_log` passes to a procedure.
+  integer, parameter :: hp_log_error = 1, hp_log_warning = 2
+
+  abstract interface
+    ! Takes a line of the library, without an end of line.
+    subroutine hp_log(level, text)
+      integer, intent(in) :: level
+      character(*), intent(in) :: text
+    end subroutine
+  end interface
 
   ! The ranks of a program, seen from one of them.
   type :: hp_comm
@@ -66,7 +78,7 @@ module haloport
     private
     type(c_ptr) :: handle = c_null_ptr
     integer(c_int32_t) :: axes = 0 ! of the grid; 0 on a mesh
-    integer(c_int32_t) :: sides = 1 ! 2 of a redistribution
+    integer(c_int32_t) :: sides = 1 ! arrays of each field: one for each domain, of a redistribution for those of both patterns
   contains
     procedure :: owned => pattern_owned
     procedure :: with_halo => pattern_with_halo
@@ -144,7 +156,8 @@ module haloport
   type(hp_stream), parameter :: hp_block = hp_stream(1, 0)
 
   interface hp_pattern_create
-    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_lists, redistribution_of_patterns
+    module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_domains, pattern_of_lists, &
+      redistribution_of_patterns
   end interface
 
   interface hp_line_create
@@ -236,8 +249,9 @@ module haloport
       import
       type(c_ptr), value :: memory
     end function
-    integer(c_int) function hpf_plan_describe(plan, text, bytes) bind(c)
+    integer(c_int) function hpf_describe(of_machine, plan, text, bytes) bind(c)
       import
+      integer(c_int32_t), value :: of_machine
       type(c_ptr), value :: plan
       character(kind=c_char), intent(out) :: text(*)
       integer(c_size_t), intent(inout) :: bytes
@@ -274,7 +288,7 @@ module haloport
       import
       type(c_ptr), value :: comm, like
       integer(c_int32_t), value :: axes, faces_only, sphere, fold, points, clipped, boxes
-      integer(c_int64_t), intent(in) :: cells(*), lower(*), upper(*)
+      integer(c_int64_t), intent(in) :: cells(*), lower(4, *), upper(4, *)
       integer(c_int32_t), intent(in) :: halo(2, *), periodic(*), parts(*)
       type(c_ptr), intent(out) :: pattern
     end function
@@ -292,10 +306,10 @@ module haloport
       import
       character(kind=c_char), intent(in) :: text(*)
     end subroutine
-    integer(c_int) function hpf_pattern_box(pattern, axes, which, lower, upper) bind(c)
+    integer(c_int) function hpf_pattern_box(pattern, axes, which, domain, lower, upper) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: axes, which
+      integer(c_int32_t), value :: axes, which, domain
       integer(c_int64_t), intent(out) :: lower(*), upper(*)
     end function
     integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, axes, vector, origin, fixed, in_flight, path, accumulate, &
@@ -408,6 +422,10 @@ module haloport
       import
       type(c_ptr), value :: line
     end function
+    integer(c_int) function hpf_set_log(log) bind(c)
+      import
+      type(c_funptr), value :: log
+    end function
     subroutine hpf_message(text, length) bind(c)
       import
       character(kind=c_char), intent(out) :: text(*)
@@ -494,6 +512,34 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call ended(hp_comm_set_warn_after(self%handle, seconds), stat, errmsg)
+  end subroutine
+
+  ! Passes warnings, such as "rank 0 has waited 60.0 s for ...", and errors that no call returns to `log`, a procedure of a module, which
+  ! is called on any thread, within calls of the library: it calls nothing of the library, and waits for no thread that does. Without
+  ! `log` they go to standard error, as at first, unless the environment variable HALOPORT_LOG is `off`, or `error` for errors alone.
+  subroutine hp_set_log(log, stat, errmsg)
+    procedure(hp_log), optional :: log
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_funptr) :: address
+    address = c_null_funptr
+    if (present(log)) address = c_funloc(log)
+    call ended(hpf_set_log(address), stat, errmsg)
+  end subroutine
+
+  ! Calls the procedure of the program with a line of `length` characters.
+  recursive subroutine hpf_log(level, text, length, procedure) bind(c)
+    integer(c_int), value :: level, length
+    character(kind=c_char), intent(in) :: text(*)
+    type(c_funptr), value :: procedure
+    procedure(hp_log), pointer :: log
+    character(length) :: line
+    integer :: place
+    do place = 1, int(length)
+      line(place:place) = text(place)
+    end do
+    call c_f_procpointer(procedure, log)
+    call log(int(level), line)
   end subroutine
 
   ! Replaces the value by the 'sum' of those of all ranks, the smallest, 'min', or the largest, 'max'. All ranks get the same bits, in
@@ -645,13 +691,63 @@ contains
     character(*), intent(in), optional :: fold, points
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int64_t) :: extents(4), first(4), past(4)
-    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, sphere, pivot, kind_of_points, ends_at_walls, boxes
+    integer :: first(size(cells), 1), last(size(cells), 1)
+    if (present(lower) .neqv. present(upper)) call hpf_complain( &
+      'lower, upper: expected both, or neither, found one of them'//c_null_char)
+    first = 1; last = 0
+    if (present(lower)) first(:, 1) = of_axes('lower', lower, size(cells))
+    if (present(upper)) last(:, 1) = of_axes('upper', upper, size(cells))
+    call make_grid(pattern, comm, cells, halo, merge(1, -1, present(lower)), first, last, periodic, parts, faces_only, &
+      cubed_sphere, fold, points, clipped, like, stat, errmsg)
+  end subroutine
+
+  ! The same with several domains on a rank, or none: domain k has the cells from `lower(:, k)` to `upper(:, k)`. A plan of it has an
+  ! array of field 1 for each domain, then those of field 2, and so on; on a rank without domains one array for each field, of which
+  ! only the type is read. Arrays of `hp_allocate` are for patterns with one domain on this rank. Collective.
+  subroutine pattern_of_domains(pattern, comm, cells, halo, lower, upper, periodic, faces_only, cubed_sphere, fold, points, &
+      clipped, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_comm), intent(in) :: comm
+    integer, intent(in) :: cells(:), halo(:), lower(:, :), upper(:, :)
+    logical, intent(in), optional :: periodic(:)
+    logical, intent(in), optional :: faces_only, cubed_sphere, clipped
+    character(*), intent(in), optional :: fold, points
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: first(size(cells), size(lower, 2)), last(size(cells), size(lower, 2))
+    first = 1; last = 0
+    call check_length('lower', size(lower, 1), size(cells))
+    call check_length('upper', size(upper, 1), size(cells))
+    call check_length('upper', size(upper, 2), size(lower, 2))
+    if (all(shape(lower) == shape(first)) .and. all(shape(upper) == shape(last))) then
+      first = lower
+      last = upper
+    end if
+    call make_grid(pattern, comm, cells, halo, size(lower, 2), first, last, periodic, faces_only=faces_only, &
+      cubed_sphere=cubed_sphere, fold=fold, points=points, clipped=clipped, stat=stat, errmsg=errmsg)
+    pattern%sides = max(size(lower, 2, kind=c_int32_t), 1_c_int32_t)
+  end subroutine
+
+  ! A grid with that many `boxes` of this rank; -1: it is split.
+  subroutine make_grid(pattern, comm, cells, halo, boxes, lower, upper, periodic, parts, faces_only, cubed_sphere, fold, points, &
+      clipped, like, stat, errmsg)
+    type(hp_pattern), intent(out) :: pattern
+    type(hp_comm), intent(in) :: comm
+    integer, intent(in) :: cells(:), halo(:), boxes, lower(:, :), upper(:, :)
+    logical, intent(in), optional :: periodic(:)
+    integer, intent(in), optional :: parts(:)
+    logical, intent(in), optional :: faces_only, cubed_sphere, clipped
+    type(hp_pattern), intent(in), optional :: like
+    character(*), intent(in), optional :: fold, points
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: extents(4), first(4, size(lower, 2)), past(4, size(lower, 2))
+    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, sphere, pivot, kind_of_points, ends_at_walls
     type(c_ptr) :: other
     integer :: axes
     axes = size(cells)
     extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; sphere = 0; pivot = 0
-    kind_of_points = 0; ends_at_walls = 0; other = c_null_ptr; boxes = -1
+    kind_of_points = 0; ends_at_walls = 0; other = c_null_ptr
     if (axes >= 1 .and. axes <= 4) then
       extents(:axes) = int(cells, c_int64_t)
       if (size(halo) == 2*axes) then
@@ -662,11 +758,8 @@ contains
       end if
       if (present(periodic)) ends(:axes) = narrow('periodic', of_axes('periodic', merge(1, 0, periodic), axes))
       if (present(parts)) cuts(:axes) = narrow('parts', of_axes('parts', parts, axes))
-      if (present(lower)) first(:axes) = int(of_axes('lower', lower, axes), c_int64_t) - 1
-      if (present(upper)) past(:axes) = int(of_axes('upper', upper, axes), c_int64_t)
-      if (present(lower)) boxes = 1
-      if (present(lower) .neqv. present(upper)) call hpf_complain( &
-        'lower, upper: expected both, or neither, found one of them'//c_null_char)
+      first(:axes, :) = int(lower, c_int64_t) - 1
+      past(:axes, :) = int(upper, c_int64_t)
     end if
     if (present(faces_only)) faces = flag(faces_only)
     if (present(cubed_sphere)) sphere = flag(cubed_sphere)
@@ -681,7 +774,7 @@ contains
     end if
     pattern%axes = int(axes, c_int32_t)
     call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, sphere, pivot, &
-      kind_of_points, ends_at_walls, other, boxes, first, past, pattern%handle), stat, errmsg)
+      kind_of_points, ends_at_walls, other, int(boxes, c_int32_t), first, past, pattern%handle), stat, errmsg)
   end subroutine
 
   ! `cells` cells on each rank, with the lists that the program has made itself: to each rank of `send_to`, counted from 0, go as
@@ -708,8 +801,8 @@ contains
 
   ! A redistribution takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
   ! communicator: a transpose, all cells on one rank, new parts. With `fill_halo`, the halo of the target is filled too; otherwise it
-  ! keeps its values. Plans of it have an array of the source and one of the target by turns, of one type, in any layouts; `halo` and
-  ! `lower` hold for all of them. While an exchange is in flight, the program writes no source, and leaves the target alone. Collective.
+  ! keeps its values. Plans of it have the arrays of the source and those of the target by turns, one for each domain, of one type, in
+  ! any layouts; `halo` and `lower` hold for all of them. While an exchange is in flight, the program writes no source, and leaves the target alone. Collective.
   subroutine redistribution_of_patterns(pattern, source, target, fill_halo, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_pattern), intent(in) :: source, target
@@ -720,7 +813,7 @@ contains
     fills = 0
     if (present(fill_halo)) fills = flag(fill_halo)
     pattern%axes = source%axes
-    pattern%sides = 2
+    pattern%sides = source%sides + target%sides
     call ended(hpf_pattern_redistribution(source%handle, target%handle, fills, pattern%handle), stat, errmsg)
   end subroutine
 
@@ -794,47 +887,56 @@ contains
     call hpf_complain(trim(text)//c_null_char)
   end subroutine
 
-  ! The cells that this rank owns: the first and the last along each axis, from 1. After a failure there are none: 1 and 0.
-  subroutine pattern_owned(self, lower, upper, stat, errmsg)
+  ! The cells of a domain of this rank, by default its first: the first and the last along each axis, from 1. After a failure there
+  ! are none: 1 and 0.
+  subroutine pattern_owned(self, lower, upper, domain, stat, errmsg)
     class(hp_pattern), intent(in) :: self
     integer, intent(out) :: lower(:), upper(:)
+    integer, intent(in), optional :: domain
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call box(self, 0, lower, upper, stat, errmsg)
+    call box(self, 0, lower, upper, domain, stat, errmsg)
   end subroutine
 
   ! The same with the halo.
-  subroutine pattern_with_halo(self, lower, upper, stat, errmsg)
+  subroutine pattern_with_halo(self, lower, upper, domain, stat, errmsg)
     class(hp_pattern), intent(in) :: self
     integer, intent(out) :: lower(:), upper(:)
+    integer, intent(in), optional :: domain
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call box(self, 1, lower, upper, stat, errmsg)
+    call box(self, 1, lower, upper, domain, stat, errmsg)
   end subroutine
 
   ! The owned cells whose stencil, as wide as the halo, needs no cell that an exchange fills.
-  subroutine pattern_interior(self, lower, upper, stat, errmsg)
+  subroutine pattern_interior(self, lower, upper, domain, stat, errmsg)
     class(hp_pattern), intent(in) :: self
     integer, intent(out) :: lower(:), upper(:)
+    integer, intent(in), optional :: domain
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call box(self, 2, lower, upper, stat, errmsg)
+    call box(self, 2, lower, upper, domain, stat, errmsg)
   end subroutine
 
-  subroutine box(pattern, which, lower, upper, stat, errmsg)
+  subroutine box(pattern, which, lower, upper, domain, stat, errmsg)
     class(hp_pattern), intent(in) :: pattern
     integer, intent(in) :: which
     integer, intent(out) :: lower(:), upper(:)
+    integer, intent(in), optional :: domain
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: first(4), past(4)
     integer(c_int) :: code
-    integer :: axes
+    integer :: axes, number
     axes = max(int(pattern%axes), 1)
+    number = 1
+    if (present(domain)) number = domain
     lower = 1; upper = 0
     call check_length('lower', size(lower), axes)
     call check_length('upper', size(upper), axes)
-    code = hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), first, past)
+    if (number < 1 .or. number > int(pattern%sides)) call complain('domain', 'a domain of this rank, from 1 to', &
+      int(pattern%sides), number)
+    code = hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), int(number - 1, c_int32_t), first, past)
     if (code == 0) code = check_range('lower, upper', maxval(past(:axes)))
     if (code == 0) then
       lower = int(first(:axes) + 1)
@@ -1051,9 +1153,10 @@ contains
     own = max(int(pattern%axes), 1)
     lower = 1; extents = 1
     address = c_null_ptr
-    code = hpf_pattern_box(pattern%handle, pattern%axes, 1_c_int32_t, first, past)
+    code = hpf_pattern_box(pattern%handle, pattern%axes, 1_c_int32_t, 0_c_int32_t, first, past)
     if (code == 0) code = check_range('array', maxval(past(:own) - first(:own)))
     if (code /= 0) return
+    if (pattern%sides > 1) call complain('pattern', 'domains on this rank: at most', 1, int(pattern%sides))
     if (size(lower) /= merge(own + 1, own, present(levels))) then
       call complain('array', 'an axis for each of the pattern, and one more with `levels`:', merge(own + 1, own, present(levels)), &
         size(lower))
@@ -1079,7 +1182,7 @@ contains
 
   ! --- Plans ---
 
-  ! Prepares exchanges of arrays like these. Collective.
+  ! Prepares exchanges of arrays like these: one for each field, or for each domain of each field. Collective.
   !
   ! `axes` has a word for each axis of an array: 'cells', or 'nproma' and 'blocks' for cells in blocks; on a grid '1' to '4', or
   ! 'x', 'y', 'z'; 'levels' for any axis along which every cell has elements; 'components'. If an array has fewer axes than there
@@ -1239,17 +1342,34 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(:), allocatable :: text
+    call description(0_c_int32_t, self%handle, text, stat, errmsg)
+  end function
+
+  ! A JSON object of the version and the devices of this machine, or why there are none. Loads the drivers of CUDA and OpenCL.
+  function hp_describe(stat, errmsg) result(text)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(:), allocatable :: text
+    call description(1_c_int32_t, c_null_ptr, text, stat, errmsg)
+  end function
+
+  subroutine description(of_machine, plan, text, stat, errmsg)
+    integer(c_int32_t), intent(in) :: of_machine
+    type(c_ptr), intent(in) :: plan
+    character(:), allocatable, intent(out) :: text
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
     character(kind=c_char), allocatable :: found(:)
     integer(c_size_t) :: bytes, place
     integer(c_int) :: code
     text = ''
     bytes = 1
     allocate (found(1))
-    code = hpf_plan_describe(self%handle, found, bytes)
+    code = hpf_describe(of_machine, plan, found, bytes)
     if (code == 0) then
       deallocate (found)
       allocate (found(bytes))
-      code = hpf_plan_describe(self%handle, found, bytes)
+      code = hpf_describe(of_machine, plan, found, bytes)
     end if
     if (code == 0) then
       text = repeat(' ', int(bytes) - 1)
@@ -1258,7 +1378,7 @@ contains
       end do
     end if
     call ended(code, stat, errmsg)
-  end function
+  end subroutine
 
   ! Ends the exchanges in flight, and frees the plan.
   subroutine plan_free(self, stat, errmsg)

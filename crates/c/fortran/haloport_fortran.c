@@ -55,7 +55,7 @@ static const struct {
     {"hp_line_even", "hp_line_create", 0}, {"hp_sparse_start", "start", 0}, {"hp_sparse_finish", "finish", 0},
     {"hp_sparse_ready", "ready", 0}, {"hp_line_start", "start", 0}, {"hp_line_finish", "finish", 0}, {"hp_line_ready", "ready", 0},
     {"hp_exchange", "update", 0}, {"hp_start", "start", 0}, {"hp_finish", "finish", 0}, {"hp_ready", "ready", 0},
-    {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"boxes[0]", "lower, upper", 0},
+    {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"boxes[0]", "lower, upper", 0}, {"boxes[", "domain ", 1}, {"domain ", "domain ", 1},
     {"like[", "array ", 1}, {"data[", "array ", 1}, {"field ", "array ", 1}, {"stride[", "the stride of axis ", 1},
     {"destinations[", "destinations ", 1}, {"sources[", "sources ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},
     {"owners[", "owners ", 1},
@@ -295,6 +295,23 @@ static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const c
     return set_vector(vector, number, grid_axes, to);
 }
 
+/* A procedure of Fortran that takes lines: of the module, which calls the one of the program. */
+typedef void (*procedure)(void);
+void hpf_log(int level, const char *text, int length, procedure log);
+
+/* `context` has the address of the procedure of the program. */
+static void pass_line(hp_level level, const char *text, void *context) {
+    procedure log;
+    memcpy(&log, &context, sizeof log);
+    hpf_log((int)level, text, (int)strlen(text), log);
+}
+
+int hpf_set_log(procedure log) {
+    void *context = NULL;
+    memcpy(&context, &log, sizeof context);
+    return ended(hp_set_log(log ? pass_line : NULL, context));
+}
+
 /* `value` is an integer or a real of that many bytes. */
 int hpf_all_reduce(hp_comm *comm, const char *word, int32_t bytes, int32_t is_real, void *value) {
     const int reduction = strcmp(word, "sum") == 0 ? HP_SUM : strcmp(word, "min") == 0 ? HP_MIN : strcmp(word, "max") == 0 ? HP_MAX : 0;
@@ -320,12 +337,13 @@ int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint
     return complained() ? HP_ARGUMENT : ended(status);
 }
 
-/* Axes count from the slowest one in haloport.h. */
+/* Axes count from the slowest one in haloport.h. `boxes` is -1 if the grid is split. */
 int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const int32_t (*halo)[2], const int32_t *periodic,
                      const int32_t *parts, int32_t faces_only, int32_t sphere, int32_t fold, int32_t points, int32_t clipped,
-                     const hp_pattern *like, int32_t boxes, const int64_t *lower, const int64_t *upper, hp_pattern **pattern) {
+                     const hp_pattern *like, int32_t boxes, const int64_t (*lower)[4], const int64_t (*upper)[4], hp_pattern **pattern) {
     hp_grid grid = HP_GRID_INIT;
-    hp_box box = {{0}, {0}};
+    hp_box *own = calloc(boxes > 0 ? (size_t)boxes : 1, sizeof *own);
+    if (!own) hpf_complain("expected memory for the boxes of domains, found none"), boxes = 0;
     grid.axes = axes, grid.faces_only = faces_only, grid.cubed_sphere = sphere, grid.fold = fold;
     grid.points = points, grid.clipped = clipped, grid.like = like;
     for (int axis = 0; axis < axes && axis < 4; axis++) {
@@ -333,10 +351,12 @@ int hpf_pattern_grid(hp_comm *comm, int32_t axes, const int64_t *cells, const in
         if (from > 3) continue;
         grid.cells[axis] = cells[from], grid.periodic[axis] = periodic[from], grid.parts[axis] = parts[from];
         grid.halo_lower[axis] = halo[from][0], grid.halo_upper[axis] = halo[from][1];
-        box.lower[axis] = lower[from], box.upper[axis] = upper[from];
+        for (int box = 0; box < boxes; box++)
+            own[box].lower[axis] = lower[box][from], own[box].upper[axis] = upper[box][from];
     }
     if (complaint[0]) grid.size = 0;
-    hp_status status = hp_pattern_grid(comm, &grid, boxes, &box, pattern);
+    hp_status status = hp_pattern_grid(comm, &grid, boxes, own, pattern);
+    free(own);
     return complained() ? HP_ARGUMENT : ended_of(status, OF_A_GRID, axes);
 }
 
@@ -369,10 +389,10 @@ int hpf_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t f
     return ended(hp_pattern_redistribution(source, target, fill_halo, pattern));
 }
 
-int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int64_t *lower, int64_t *upper) {
+int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int32_t domain, int64_t *lower, int64_t *upper) {
     if (complained()) return HP_ARGUMENT;
     hp_box boxes[3];
-    hp_status status = hp_pattern_domain(pattern, NULL, 0, &boxes[0], &boxes[1], &boxes[2]);
+    hp_status status = hp_pattern_domain(pattern, NULL, domain, &boxes[0], &boxes[1], &boxes[2]);
     int count = axes > 0 ? axes : 1;
     for (int axis = 0; axis < count && status == HP_OK; axis++) {
         lower[axis] = boxes[which].lower[count - 1 - axis];
@@ -393,7 +413,7 @@ static int count_of(CFI_cdesc_t *const *arrays) {
     return count;
 }
 
-/* A field has as many arrays as there are `sides`: of a redistribution, one of the source and one of the target. */
+/* A field has as many arrays as there are `sides`: one for each domain, of a redistribution for those of the source and the target. */
 int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, const char *axes, const char *vector, const int64_t *origin,
     int32_t fixed, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
@@ -405,7 +425,8 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, const
     hpf_plan *made = calloc(1, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
     if (complained() || count < 0) wrong = HP_ARGUMENT;
-    if (!wrong && count % sides != 0) wrong = refused("expected arrays of the source and of the target by turns, found no target", count - 1);
+    if (!wrong && count % sides != 0) wrong = refused("expected as many arrays of each field as it has domains, of a redistribution those of the source and then those of the "
+                                                     "target, found fewer of the last field", count - 1);
     for (int place = 0; place < count && !wrong; place++) {
         wrong = describe(arrays[place], place, grid_axes, axes, vector, origin, &like[place]);
         data[place] = arrays[place]->base_addr;
@@ -553,8 +574,9 @@ int hpf_memory_create(hp_pattern *pattern, int32_t grid_axes, int32_t bytes, int
     return ended_of(hp_memory_create(pattern, &like, memory, address), OF_ARRAYS, grid_axes);
 }
 
-/* Writes the description into `text` of `*bytes` bytes, if it fits, and what it needs into `*bytes`. */
-int hpf_plan_describe(hpf_plan *plan, char *text, size_t *bytes) {
+/* Writes the description of the plan, or of the machine, into `text` of `*bytes` bytes, if it fits, and what it needs into `*bytes`. */
+int hpf_describe(int32_t of_machine, hpf_plan *plan, char *text, size_t *bytes) {
+    if (of_machine) return ended(hp_describe(text, bytes));
     if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
     return ended(hp_plan_describe(plan->plan, text, bytes));
 }

@@ -476,6 +476,8 @@ contains
     call hp_plan_create(plan, grid, u, path='by hand', stat=stat, errmsg=text); call refused(stat, text, 'path')
     found = none%describe(stat=stat, errmsg=text); call refused(stat, text, 'plan')
     call check(len(found) == 0, 'the description of no plan')
+    found = hp_describe()
+    call check(index(found, '"version":') > 0 .and. index(found, '"cpu:0"') > 0, 'the devices of the machine: '//found)
   end subroutine
 
   ! Members of derived types, at other addresses at each call.

@@ -24,6 +24,7 @@ contains
     call c_f_pointer(argument, me)
     call grids(me)
     call mesh(me)
+    call domains(me)
     call wrong(me)
     call sums(me)
   end function
@@ -135,6 +136,123 @@ contains
     call plan%free(); call gather%free(); call whole%free(); call parts%free()
   end subroutine
 
+  ! Two ranks have two strips each, or one has all four; a third rank has none. Strips are exchanged, and come to rank 0.
+  recursive subroutine domains(me)
+    type(participant), intent(inout) :: me
+    integer, parameter :: width = 3, strips = 4
+    type(hp_pattern) :: grid, whole, gather, none
+    type(hp_plan) :: plan, collect
+    type(hp_memory) :: memory
+    real(real64), pointer :: array(:, :)
+    real(real64), allocatable :: u1(:, :), u2(:, :), u3(:, :), u4(:, :), all(:, :)
+    real(real32), allocatable :: w1(:, :, :), w2(:, :, :), w3(:, :, :), w4(:, :, :)
+    integer, allocatable :: lower(:, :), upper(:, :)
+    integer :: i, j, own(strips), count, low(2), high(2), end(2), stat
+    character(200) :: text
+    count = 0
+    do i = 1, strips
+      if (mod(i, min(me%ranks, 2)) /= me%number) cycle
+      count = count + 1
+      own(count) = i
+    end do
+    allocate (lower(2, count), upper(2, count))
+    do i = 1, count
+      lower(:, i) = [1, width*(own(i) - 1) + 1]
+      upper(:, i) = [nx, width*own(i)]
+    end do
+    call hp_pattern_create(grid, me%comm, [nx, width*strips], halo=[1], lower=lower, upper=upper, periodic=[.false., .true.])
+    do i = 1, count
+      call grid%owned(low, high, domain=i)
+      call check(me, sum(abs(low - lower(:, i))) + sum(abs(high - upper(:, i))) == 0, 'the cells of a domain')
+    end do
+    call strip(1, u1, w1); call strip(2, u2, w2); call strip(3, u3, w3); call strip(4, u4, w4)
+    select case (count)
+    case (4)
+      call hp_plan_create(plan, grid, u1, u2, u3, u4, w1, w2, w3, w4, axes='x y levels')
+      call plan%update(u1, u2, u3, u4, w1, w2, w3, w4)
+    case (2)
+      call hp_plan_create(plan, grid, u1, u2, w1, w2, axes='x y levels')
+      call plan%start(u1, u2, w1, w2)
+      call plan%finish(u1, u2, w1, w2)
+    case default
+      call hp_plan_create(plan, grid, u1, w1, axes='x y levels')
+      call plan%update(u1, w1)
+    end select
+    call filled(1, u1, w1); call filled(2, u2, w2); call filled(3, u3, w3); call filled(4, u4, w4)
+
+    end = merge([nx, width*strips], [0, 0], me%number == 0)
+    call hp_pattern_create(whole, me%comm, [nx, width*strips], halo=[0], lower=[1, 1], upper=end)
+    call hp_pattern_create(gather, grid, whole)
+    allocate (all(end(1), end(2)))
+    all = -1
+    select case (count)
+    case (4)
+      call hp_plan_create(collect, gather, u1, u2, u3, u4, all)
+      call collect%update(u1, u2, u3, u4, all)
+    case (2)
+      call hp_plan_create(collect, gather, u1, u2, all)
+      call collect%update(u1, u2, all)
+    case default
+      call hp_plan_create(collect, gather, u1, all)
+      call collect%update(u1, all)
+    end select
+    do j = 1, end(2)
+      call check(me, same(all(:, j:j), reshape(value([(i, i=1, nx)], j, 0), [nx, 1])), 'a cell of a domain on one rank')
+    end do
+    call collect%free(); call gather%free(); call whole%free(); call plan%free()
+
+    call grid%owned(low, high, domain=count + 1, stat=stat, errmsg=text)
+    if (count > 0) call refused(me, stat == hp_argument, text, 'domain: expected a domain of this rank, from 1 to')
+    call hp_allocate(memory, grid, array, stat=stat, errmsg=text)
+    if (count > 0) call refused(me, stat == hp_argument, text, 'pattern: expected domains on this rank: at most 1, found')
+    call hp_pattern_create(none, me%comm, [nx, 4], halo=[0], lower=reshape([1, 1, 1, 1], [2, 2]), upper=reshape([nx, 4], [2, 1]), &
+      stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'upper: expected')
+    call hp_plan_create(plan, grid, u1, u2, w1, stat=stat, errmsg=text)
+    call check(me, stat /= hp_ok, 'a plan without an array for each domain')
+    call grid%free()
+
+  contains
+
+    ! Arrays of a domain, whose owned cells have their values.
+    recursive subroutine strip(k, u, w)
+      integer, intent(in) :: k
+      real(real64), allocatable, intent(out) :: u(:, :)
+      real(real32), allocatable, intent(out) :: w(:, :, :)
+      integer :: i, j
+      if (k > count) then
+        allocate (u(0, 0), w(0, 0, levels))
+        return
+      end if
+      allocate (u(0:nx + 1, lower(2, k) - 1:upper(2, k) + 1), w(0:nx + 1, lower(2, k) - 1:upper(2, k) + 1, levels))
+      u = -1; w = -1
+      do j = lower(2, k), upper(2, k)
+        do i = 1, nx
+          u(i, j) = value(i, j, 0)
+          w(i, j, :) = real(value(i, j, [1, 2, 3]), real32)
+        end do
+      end do
+    end subroutine
+
+    ! Checks all cells of the arrays of a domain: y is periodic, and nothing fills the halo beyond the walls of x.
+    recursive subroutine filled(k, u, w)
+      integer, intent(in) :: k
+      real(real64), intent(in) :: u(0:, :)
+      real(real32), intent(in) :: w(0:, :, :)
+      integer :: i, j, from
+      if (k > count) return
+      do j = 1, size(u, 2)
+        from = modulo(lower(2, k) + j - 3, width*strips) + 1
+        do i = 1, nx
+          call check(me, abs(u(i, j) - value(i, from, 0)) <= 0, 'a cell of a domain')
+          call check(me, maxval(abs(w(i, j, :) - real(value(i, from, [1, 2, 3]), real32))) <= 0, 'levels of a domain')
+        end do
+        call check(me, max(u(0, j), u(nx + 1, j)) < 0, 'a cell beyond a wall')
+      end do
+    end subroutine
+
+  end subroutine
+
   recursive subroutine wrong(me)
     type(participant), intent(inout) :: me
     type(hp_pattern) :: grid, other, made, none
@@ -157,7 +275,7 @@ contains
     call hp_allocate(memory, made, array, stat=stat, errmsg=text)
     call refused(me, stat == hp_argument, text, 'pass its source or its target')
     call hp_plan_create(plan, made, u, stat=stat, errmsg=text)
-    call refused(me, stat == hp_argument, text, 'array 1: expected arrays of the source and of the target by turns')
+    call refused(me, stat == hp_argument, text, 'array 1: expected as many arrays of each field as it has domains')
     call hp_plan_create(plan, made, u, three, stat=stat, errmsg=text)
     call refused(me, stat == hp_refused, text, 'array 2 has 3 axes here and 2 in its source, array 1')
     call made%free(); call grid%free(); call other%free()

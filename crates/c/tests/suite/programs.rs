@@ -127,8 +127,8 @@ fn exchanges_in_flight_are_finished_in_any_order() {
         let program = compiled("c++", "c++17", "tests/programs/tickets.cpp", &[]);
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
-    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
-        let program = compiled_fortran(&fortran, "tickets", &["tickets.f90"], &["-O1", "-lpthread"]);
+    for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
+        let program = compiled_fortran(fortran, "tickets", &["tickets.f90"], &["-O1", "-lpthread"]);
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
@@ -174,8 +174,8 @@ fn messages_of_any_size_come_as_they_were_sent() {
             run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
         }
     }
-    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
-        let program = compiled_fortran(&fortran, "messages", &MESSAGES_OF_FORTRAN, &["-O2", "-lpthread"]);
+    for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
+        let program = compiled_fortran(fortran, "messages", &MESSAGES_OF_FORTRAN, &["-O2", "-lpthread"]);
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
@@ -206,10 +206,26 @@ fn warnings_go_to_standard_error_or_to_the_program() {
 }
 
 #[test]
+fn warnings_go_to_a_procedure_of_fortran() {
+    for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
+        let program = compiled_fortran(fortran, "log", &["log.f90"], &["-O1", "-lpthread"]);
+        let said = |level: &str| {
+            run(Command::new(&program).env("HALOPORT_WARN_AFTER", "0.05").env("HALOPORT_LOG", level))
+        };
+        let text = said("");
+        let waits = |begin: &str| {
+            text.lines().filter(|line| line.starts_with(&format!("{begin}rank 0 has waited 0."))).count()
+        };
+        assert_eq!([waits("level 2: "), waits("haloport: warning: ")], [1, 1], "{text}");
+        assert_eq!(said("off"), "");
+    }
+}
+
+#[test]
 fn programs_are_clean_under_asan_and_ubsan() {
     // Without optimisation, which takes three times as long with these checks.
     let options = ["-g", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    let check = |compiler, standard, source, arguments: &[&str]| {
+    let check = |compiler, standard, source: &str, arguments: &[&str]| {
         if has(compiler) {
             let program = compiled_as("checked", compiler, standard, source, &options);
             run(Command::new(program).args(arguments).env("HALOPORT_TIME_LIMIT", "20"));
@@ -218,16 +234,17 @@ fn programs_are_clean_under_asan_and_ubsan() {
     check("cc", "c99", "tests/programs/cases.c", &[&case(600), &cases(200)]);
     check("cc", "c99", "tests/programs/bad_calls.c", &[]);
     check("cc", "c99", "tests/programs/tickets.c", &[]);
-    check("c++", "c++17", "tests/programs/tickets.cpp", &[]);
-    check("c++", "c++17", "tests/programs/views.cpp", &[]);
     check("cc", "c99", "tests/programs/messages.c", &[&case(600), &cases(60)]);
-    check("c++", "c++17", "tests/programs/messages.cpp", &[]);
     check("cc", "c99", "tests/programs/redistribute.c", &[&case(600), &cases(60)]);
-    check("c++", "c++17", "tests/programs/redistribute.cpp", &[]);
+    for program in drawn(&["tickets", "views", "messages", "redistribute"]) {
+        check("c++", "c++17", &format!("tests/programs/{program}.cpp"), &[]);
+    }
     if let Some(fortran) = Fortran::gnu() {
         // They pass arrays that are not allocated.
         let options = [&options[..], &["-fno-sanitize=null", "-lpthread"]].concat();
-        for (program, sources) in [("arrays", &["arrays.f90"][..]), ("messages", &MESSAGES_OF_FORTRAN)] {
+        for (program, sources) in
+            drawn(&[("arrays", &["arrays.f90"][..]), ("messages", &MESSAGES_OF_FORTRAN)])
+        {
             run(&mut Command::new(compiled_fortran(&fortran, program, sources, &options)));
         }
     }
@@ -269,7 +286,7 @@ fn the_library_can_be_closed_while_threads_that_used_it_live() {
 #[test]
 fn headers_and_views_are_those_of_cpp() {
     if has("c++") {
-        for standard in ["c++17", "c++20"] {
+        for standard in drawn(&["c++17", "c++20"]) {
             for source in ["tests/programs/header.cpp", "tests/programs/views.cpp"] {
                 let program = compiled("c++", standard, source, &[]);
                 run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
@@ -334,9 +351,9 @@ fn compiled_fortran(fortran: &Fortran, program: &str, sources: &[&str], options:
 
 #[test]
 fn arrays_of_fortran_are_exchanged_or_refused() {
-    for fortran in [Fortran::gnu(), Fortran::llvm()].into_iter().flatten() {
-        for level in drawn(&["-O0", "-O2"]) {
-            let program = compiled_fortran(&fortran, "arrays", &["arrays.f90"], &[level]);
+    for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
+        for level in usual(&["-O0"][..], &["-O0", "-O2"]) {
+            let program = compiled_fortran(fortran, "arrays", &["arrays.f90"], &[level]);
             run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
         }
     }
@@ -347,9 +364,9 @@ fn the_module_of_fortran_takes_default_integers_of_8_bytes() {
     // gfortran warns of integers of 8 bytes that become reals in the program, flang of its own iso_fortran_env.
     let gnu = Fortran::gnu().map(|gnu| (gnu, "-Wno-conversion"));
     let llvm = Fortran::llvm().map(|llvm| (Fortran { warnings: &[], ..llvm }, "-w"));
-    for (fortran, quiet) in [gnu, llvm].into_iter().flatten() {
+    for (fortran, quiet) in drawn(&[llvm, gnu]).iter().flatten() {
         let options = ["-O1", "-fdefault-integer-8", quiet];
-        let program = compiled_fortran(&fortran, "arrays", &["arrays.f90"], &options);
+        let program = compiled_fortran(fortran, "arrays", &["arrays.f90"], &options);
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
