@@ -67,6 +67,18 @@ in_fortran() {
     for n in $4; do "${launcher[@]}" -n "$n" "$folder/cases" "$(usual 60 150)" $((first_case + 150 * n)) "$world"; done
 }
 
+# pages NAME: the code of the documentation in C, C++ and Fortran, on 3 ranks.
+pages() {
+    local folder=target/pages/$1 language link=(-L "$libraries" -lhaloport_c -lpthread "-Wl,-rpath,$libraries" -I crates/c/include)
+    scripts/pages "$folder"
+    "mpicc.$1" -std=c99 -O1 -Wall -Werror "$folder/pages.c" -o "$folder/in-c" "${link[@]}"
+    "mpicxx.$1" -std=c++17 -O1 -Wall -Werror "$folder/pages.cpp" -o "$folder/in-cpp" "${link[@]}"
+    gfortran -c -O1 -J "$folder" crates/c/fortran/haloport.f90 -o "$folder/haloport.o"
+    "mpifort.$1" -std=f2018 -O1 -Wall -Wextra -Werror -I "$folder" -J "$folder" "$folder"/{pages.f90,haloport.o} \
+        "target/in-fortran/$1/descriptors.o" -o "$folder/in-fortran" "${link[@]}"
+    for language in c cpp fortran; do "${launcher[@]}" -n 3 "$folder/in-$language"; done
+}
+
 # languages NAME RANKS: the programs in C, C++ and Fortran under Debian's openmpi or mpich.
 languages() {
     use "$1"
@@ -76,6 +88,7 @@ languages() {
     for n in $2; do crates/c/examples/run heat.f90 "$n"; done
     crates/c/examples/run icon.f90 4
     crates/c/examples/run acc.F90 2
+    pages "$1"
 }
 
 # suites NAME RANKS CASES SPARSE: the suites and random exchanges under Debian's openmpi or mpich. CASES are pairs RANKS:COUNT of
