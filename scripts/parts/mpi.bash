@@ -46,6 +46,7 @@ in_c() {
             -o "target/in-c/$program-$name" -L "$libraries" -lhaloport_c -lpthread "-Wl,-rpath,$libraries"
     done
     local -x MPICC=$mpicc MPICXX=${mpicc/mpicc/mpicxx} MPIEXEC=${launcher[*]} HALOPORT_LIBRARY=$libraries
+    crates/c/examples/run poisson.c 4
     for n in $3; do
         crates/c/examples/run heat.c "$n"
         "${launcher[@]}" -n "$n" "target/in-c/cases-$name" $((first_case + 100 * n)) "$(usual 40 100)"
@@ -87,6 +88,7 @@ languages() {
     local -x MPIFC=mpifort.$1 MPIEXEC=${launcher[*]} HALOPORT_LIBRARY=$libraries
     for n in $2; do crates/c/examples/run heat.f90 "$n"; done
     crates/c/examples/run icon.f90 4
+    crates/c/examples/run poisson.f90 3
     crates/c/examples/run acc.F90 2
     pages "$1"
 }
