@@ -199,6 +199,7 @@ commands() {
         "${launcher[@]}" -n "$n" "$command" run rolling --verify --window 3650d --out "target/rolling-$name-$n"
         "${launcher[@]}" -n "$n" "$command" run tsunami --verify --refine 1 --hours 0.2 --out "target/tsunami-$name-$n"
         "${launcher[@]}" -n "$n" "$command" run advection --verify --mesh icon:R2B2 --days 1 --out "target/advection-$name-$n"
+        "${launcher[@]}" -n "$n" "$command" run poisson --verify --mesh icosahedral:12 --degree 3
     done
 }
 

@@ -3,6 +3,7 @@
 
 mod advection;
 mod common;
+mod poisson;
 mod rolling;
 mod tsunami;
 
@@ -17,6 +18,8 @@ pub(crate) enum RunCommand {
     Rolling(rolling::RollingArgs),
     /// Carry a tracer round the sphere on an icosahedral mesh, and compare it with the exact solution.
     Advection(advection::AdvectionArgs),
+    /// Solve Poisson's equation on the sphere by finite elements, and compare it with the exact solution.
+    Poisson(poisson::PoissonArgs),
     /// Simulate a tsunami in the Salish Sea: shallow water on real relief.
     Tsunami(tsunami::TsunamiArgs),
 }
@@ -29,6 +32,7 @@ pub(crate) fn run(command: &RunCommand) -> Result<(), Failure> {
     match command {
         RunCommand::Rolling(args) => rolling::run(args),
         RunCommand::Advection(args) => advection::run(args),
+        RunCommand::Poisson(args) => poisson::run(args),
         RunCommand::Tsunami(args) => tsunami::run(args),
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::common::Haloport;
 
 /// Every command that is not a group.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "devices",
     "bench exchange",
     "bench unstructured",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 10] = [
     "mesh partition",
     "run rolling",
     "run advection",
+    "run poisson",
     "run tsunami",
     "trace summary",
 ];

@@ -11,6 +11,7 @@ mod files;
 mod help;
 mod kernels;
 mod mesh;
+mod poisson;
 mod rolling;
 mod scaling;
 mod source;

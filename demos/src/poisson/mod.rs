@@ -1,0 +1,3 @@
+//! Poisson's equation on the sphere by finite elements.
+
+pub mod model;
