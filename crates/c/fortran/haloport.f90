@@ -19,8 +19,8 @@
 ! statuses below, and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not
 ! ready, no cells.
 module haloport
-  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_f_procpointer, c_float, c_funloc, c_funptr, &
-    c_int, c_int8_t, c_int32_t, c_int64_t, c_null_funptr, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
+    c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
@@ -55,6 +55,9 @@ module haloport
       character(*), intent(in) :: text
     end subroutine
   end interface
+
+  ! The procedure of the program that takes lines.
+  procedure(hp_log), pointer, save :: logger => null()
 
   ! The ranks of a program, seen from one of them.
   type :: hp_comm
@@ -422,9 +425,9 @@ module haloport
       import
       type(c_ptr), value :: line
     end function
-    integer(c_int) function hpf_set_log(log) bind(c)
+    integer(c_int) function hpf_set_log(has_log) bind(c)
       import
-      type(c_funptr), value :: log
+      integer(c_int32_t), value :: has_log
     end function
     subroutine hpf_message(text, length) bind(c)
       import
@@ -521,25 +524,21 @@ contains
     procedure(hp_log), optional :: log
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    type(c_funptr) :: address
-    address = c_null_funptr
-    if (present(log)) address = c_funloc(log)
-    call ended(hpf_set_log(address), stat, errmsg)
+    ! Without `log` the one before stays, for calls that have begun.
+    if (present(log)) logger => log
+    call ended(hpf_set_log(merge(1_c_int32_t, 0_c_int32_t, present(log))), stat, errmsg)
   end subroutine
 
   ! Calls the procedure of the program with a line of `length` characters.
-  recursive subroutine hpf_log(level, text, length, procedure) bind(c)
+  recursive subroutine hpf_log(level, text, length) bind(c)
     integer(c_int), value :: level, length
     character(kind=c_char), intent(in) :: text(*)
-    type(c_funptr), value :: procedure
-    procedure(hp_log), pointer :: log
     character(length) :: line
     integer :: place
     do place = 1, int(length)
       line(place:place) = text(place)
     end do
-    call c_f_procpointer(procedure, log)
-    call log(int(level), line)
+    if (associated(logger)) call logger(int(level), line)
   end subroutine
 
   ! Replaces the value by the 'sum' of those of all ranks, the smallest, 'min', or the largest, 'max'. All ranks get the same bits, in
@@ -692,13 +691,17 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: first(size(cells), 1), last(size(cells), 1)
+    integer(c_int32_t) :: ends(size(cells)), cuts(size(cells))
+    ends = 0; cuts = 0
+    if (present(periodic)) ends = narrow('periodic', of_axes('periodic', merge(1, 0, periodic), size(cells)))
+    if (present(parts)) cuts = narrow('parts', of_axes('parts', parts, size(cells)))
     if (present(lower) .neqv. present(upper)) call hpf_complain( &
       'lower, upper: expected both, or neither, found one of them'//c_null_char)
     first = 1; last = 0
     if (present(lower)) first(:, 1) = of_axes('lower', lower, size(cells))
     if (present(upper)) last(:, 1) = of_axes('upper', upper, size(cells))
-    call make_grid(pattern, comm, cells, halo, merge(1, -1, present(lower)), first, last, periodic, parts, faces_only, &
-      cubed_sphere, fold, points, clipped, like, stat, errmsg)
+    call make_grid(pattern, comm, cells, halo, merge(1, -1, present(lower)), first, last, ends, cuts, faces_only, cubed_sphere, &
+      fold, points, clipped, like, stat, errmsg)
   end subroutine
 
   ! The same with several domains on a rank, or none: domain k has the cells from `lower(:, k)` to `upper(:, k)`. A plan of it has an
@@ -715,7 +718,9 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer :: first(size(cells), size(lower, 2)), last(size(cells), size(lower, 2))
-    first = 1; last = 0
+    integer(c_int32_t) :: ends(size(cells)), cuts(size(cells))
+    first = 1; last = 0; ends = 0; cuts = 0
+    if (present(periodic)) ends = narrow('periodic', of_axes('periodic', merge(1, 0, periodic), size(cells)))
     call check_length('lower', size(lower, 1), size(cells))
     call check_length('upper', size(upper, 1), size(cells))
     call check_length('upper', size(upper, 2), size(lower, 2))
@@ -723,19 +728,18 @@ contains
       first = lower
       last = upper
     end if
-    call make_grid(pattern, comm, cells, halo, size(lower, 2), first, last, periodic, faces_only=faces_only, &
-      cubed_sphere=cubed_sphere, fold=fold, points=points, clipped=clipped, stat=stat, errmsg=errmsg)
+    call make_grid(pattern, comm, cells, halo, size(lower, 2), first, last, ends, cuts, faces_only, cubed_sphere, fold, points, &
+      clipped, stat=stat, errmsg=errmsg)
     pattern%sides = max(size(lower, 2, kind=c_int32_t), 1_c_int32_t)
   end subroutine
 
-  ! A grid with that many `boxes` of this rank; -1: it is split.
+  ! A grid with that many `boxes` of this rank; -1: it is split. Whether each axis is periodic, and its parts, are numbers.
   subroutine make_grid(pattern, comm, cells, halo, boxes, lower, upper, periodic, parts, faces_only, cubed_sphere, fold, points, &
       clipped, like, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_comm), intent(in) :: comm
     integer, intent(in) :: cells(:), halo(:), boxes, lower(:, :), upper(:, :)
-    logical, intent(in), optional :: periodic(:)
-    integer, intent(in), optional :: parts(:)
+    integer(c_int32_t), intent(in) :: periodic(:), parts(:)
     logical, intent(in), optional :: faces_only, cubed_sphere, clipped
     type(hp_pattern), intent(in), optional :: like
     character(*), intent(in), optional :: fold, points
@@ -756,8 +760,8 @@ contains
         widths(1, :axes) = narrow('halo', of_axes('halo', halo, axes)) ! or two for each axis, above
         widths(2, :axes) = widths(1, :axes)
       end if
-      if (present(periodic)) ends(:axes) = narrow('periodic', of_axes('periodic', merge(1, 0, periodic), axes))
-      if (present(parts)) cuts(:axes) = narrow('parts', of_axes('parts', parts, axes))
+      ends(:axes) = periodic
+      cuts(:axes) = parts
       first(:axes, :) = int(lower, c_int64_t) - 1
       past(:axes, :) = int(upper, c_int64_t)
     end if

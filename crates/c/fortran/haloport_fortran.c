@@ -295,21 +295,16 @@ static int describe(const CFI_cdesc_t *found, int number, int grid_axes, const c
     return set_vector(vector, number, grid_axes, to);
 }
 
-/* A procedure of Fortran that takes lines: of the module, which calls the one of the program. */
-typedef void (*procedure)(void);
-void hpf_log(int level, const char *text, int length, procedure log);
+/* In the module: calls the procedure of the program. */
+void hpf_log(int level, const char *text, int length);
 
-/* `context` has the address of the procedure of the program. */
 static void pass_line(hp_level level, const char *text, void *context) {
-    procedure log;
-    memcpy(&log, &context, sizeof log);
-    hpf_log((int)level, text, (int)strlen(text), log);
+    (void)context;
+    hpf_log((int)level, text, (int)strlen(text));
 }
 
-int hpf_set_log(procedure log) {
-    void *context = NULL;
-    memcpy(&context, &log, sizeof context);
-    return ended(hp_set_log(log ? pass_line : NULL, context));
+int hpf_set_log(int32_t has_log) {
+    return ended(hp_set_log(has_log ? pass_line : NULL, NULL));
 }
 
 /* `value` is an integer or a real of that many bytes. */
