@@ -746,11 +746,11 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int64_t) :: extents(4), first(4, size(lower, 2)), past(4, size(lower, 2))
-    integer(c_int32_t) :: widths(2, 4), ends(4), cuts(4), faces, sphere, pivot, kind_of_points, ends_at_walls
+    integer(c_int32_t) :: widths(2, 4), faces, sphere, pivot, kind_of_points, ends_at_walls
     type(c_ptr) :: other
     integer :: axes
     axes = size(cells)
-    extents = 0; first = 0; past = 0; widths = 0; ends = 0; cuts = 0; faces = 0; sphere = 0; pivot = 0
+    extents = 0; first = 0; past = 0; widths = 0; faces = 0; sphere = 0; pivot = 0
     kind_of_points = 0; ends_at_walls = 0; other = c_null_ptr
     if (axes >= 1 .and. axes <= 4) then
       extents(:axes) = int(cells, c_int64_t)
@@ -760,8 +760,6 @@ contains
         widths(1, :axes) = narrow('halo', of_axes('halo', halo, axes)) ! or two for each axis, above
         widths(2, :axes) = widths(1, :axes)
       end if
-      ends(:axes) = periodic
-      cuts(:axes) = parts
       first(:axes, :) = int(lower, c_int64_t) - 1
       past(:axes, :) = int(upper, c_int64_t)
     end if
@@ -777,7 +775,7 @@ contains
         'like: expected a pattern, found one that was not made, or was freed'//c_null_char)
     end if
     pattern%axes = int(axes, c_int32_t)
-    call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, ends, cuts, faces, sphere, pivot, &
+    call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, periodic, parts, faces, sphere, pivot, &
       kind_of_points, ends_at_walls, other, int(boxes, c_int32_t), first, past, pattern%handle), stat, errmsg)
   end subroutine
 

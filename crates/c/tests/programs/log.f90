@@ -2,19 +2,12 @@
 module log_of_rank
   use, intrinsic :: iso_c_binding, only: c_f_pointer, c_int, c_null_ptr, c_ptr
   use haloport
+  use posix_threads, only: usleep
   implicit none
   private
   public :: late, said, take
 
   integer :: said = 0
-
-  ! Of POSIX.
-  interface
-    integer(c_int) function usleep(microseconds) bind(c)
-      import
-      integer(c_int), value :: microseconds
-    end function
-  end interface
 
 contains
 
@@ -38,26 +31,11 @@ contains
 end module
 
 program log
-  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_intptr_t, c_loc, c_null_ptr
   use haloport
   use log_of_rank
+  use posix_threads, only: pthread_create, pthread_join
   implicit none
-
-  ! Of POSIX; a pthread_t is a number.
-  interface
-    integer(c_int) function pthread_create(thread, options, body, argument) bind(c)
-      import
-      integer(c_intptr_t), intent(out) :: thread
-      type(c_ptr), value :: options
-      type(c_funptr), value :: body
-      type(c_ptr), value :: argument
-    end function
-    integer(c_int) function pthread_join(thread, nothing) bind(c)
-      import
-      integer(c_intptr_t), value :: thread
-      type(c_ptr), value :: nothing
-    end function
-  end interface
 
   type(hp_comm), target :: comms(2)
   integer(c_intptr_t) :: thread

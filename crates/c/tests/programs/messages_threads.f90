@@ -51,28 +51,13 @@ contains
 end module
 
 program messages_threads
-  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_intptr_t, c_loc, c_null_ptr
   use, intrinsic :: iso_fortran_env, only: int64
   use haloport
   use messages_of_rank
   use threads_of_messages
+  use posix_threads, only: pthread_create, pthread_join
   implicit none
-
-  ! Of POSIX; a pthread_t is a number.
-  interface
-    integer(c_int) function pthread_create(thread, options, body, argument) bind(c)
-      import
-      integer(c_intptr_t), intent(out) :: thread
-      type(c_ptr), value :: options
-      type(c_funptr), value :: body
-      type(c_ptr), value :: argument
-    end function
-    integer(c_int) function pthread_join(thread, nothing) bind(c)
-      import
-      integer(c_intptr_t), value :: thread
-      type(c_ptr), value :: nothing
-    end function
-  end interface
 
   type(participant), target :: participants(0:2)
   type(hp_comm) :: comms(0:2), alone(1)

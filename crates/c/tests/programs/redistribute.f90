@@ -337,26 +337,11 @@ contains
 end module
 
 program redistribute
-  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_int, c_intptr_t, c_loc, c_null_ptr
   use haloport
   use redistribute_of_rank
+  use posix_threads, only: pthread_create, pthread_join
   implicit none
-
-  ! Of POSIX; a pthread_t is a number.
-  interface
-    integer(c_int) function pthread_create(thread, options, body, argument) bind(c)
-      import
-      integer(c_intptr_t), intent(out) :: thread
-      type(c_ptr), value :: options
-      type(c_funptr), value :: body
-      type(c_ptr), value :: argument
-    end function
-    integer(c_int) function pthread_join(thread, nothing) bind(c)
-      import
-      integer(c_intptr_t), value :: thread
-      type(c_ptr), value :: nothing
-    end function
-  end interface
 
   type(participant), target :: participants(0:2)
   type(hp_comm), allocatable :: comms(:)

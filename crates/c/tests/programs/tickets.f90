@@ -4,6 +4,7 @@ module tickets_of_rank
   use, intrinsic :: iso_c_binding, only: c_f_pointer, c_int, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: real64, error_unit
   use haloport
+  use posix_threads, only: usleep
   implicit none
   private
   public :: participant, participate
@@ -14,13 +15,6 @@ module tickets_of_rank
     type(hp_comm) :: comm
     integer :: number = 0, failures = 0
   end type
-
-  interface
-    integer(c_int) function usleep(microseconds) bind(c)
-      import
-      integer(c_int), value :: microseconds
-    end function
-  end interface
 
 contains
 
@@ -164,26 +158,11 @@ contains
 end module
 
 program tickets
-  use, intrinsic :: iso_c_binding, only: c_funloc, c_funptr, c_int, c_intptr_t, c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_funloc, c_intptr_t, c_loc, c_null_ptr
   use haloport
   use tickets_of_rank
+  use posix_threads, only: pthread_create, pthread_join
   implicit none
-
-  ! Of POSIX; a pthread_t is a number.
-  interface
-    integer(c_int) function pthread_create(thread, options, body, argument) bind(c)
-      import
-      integer(c_intptr_t), intent(out) :: thread
-      type(c_ptr), value :: options
-      type(c_funptr), value :: body
-      type(c_ptr), value :: argument
-    end function
-    integer(c_int) function pthread_join(thread, nothing) bind(c)
-      import
-      integer(c_intptr_t), value :: thread
-      type(c_ptr), value :: nothing
-    end function
-  end interface
 
   type(participant), target :: participants(0:1)
   type(hp_comm) :: comms(0:1)

@@ -175,7 +175,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 flag(grid.is_periodic(0)),
                 after(&stubs, "periodic: FlagsLike = "),
                 zero("periodic[4]"),
-                flag(after(&module, "widths = 0; ends = ") != "0"),
+                flag(after(&module, "cuts(size(cells)) ends = ") != "0"),
             ],
         ),
         (

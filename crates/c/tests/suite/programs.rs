@@ -128,7 +128,12 @@ fn exchanges_in_flight_are_finished_in_any_order() {
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
     for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
-        let program = compiled_fortran(fortran, "tickets", &["tickets.f90"], &["-O1", "-lpthread"]);
+        let program = compiled_fortran(
+            fortran,
+            "tickets",
+            &["posix_threads.f90", "tickets.f90"],
+            &["-O1", "-lpthread"],
+        );
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
@@ -146,7 +151,12 @@ fn redistributions_match_an_oracle() {
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
     for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
-        let program = compiled_fortran(fortran, "redistribute", &["redistribute.f90"], &["-O1", "-lpthread"]);
+        let program = compiled_fortran(
+            fortran,
+            "redistribute",
+            &["posix_threads.f90", "redistribute.f90"],
+            &["-O1", "-lpthread"],
+        );
         run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
@@ -208,7 +218,8 @@ fn warnings_go_to_standard_error_or_to_the_program() {
 #[test]
 fn warnings_go_to_a_procedure_of_fortran() {
     for fortran in drawn(&[Fortran::gnu(), Fortran::llvm()]).iter().flatten() {
-        let program = compiled_fortran(fortran, "log", &["log.f90"], &["-O1", "-lpthread"]);
+        let program =
+            compiled_fortran(fortran, "log", &["posix_threads.f90", "log.f90"], &["-O1", "-lpthread"]);
         let said = |level: &str| {
             run(Command::new(&program).env("HALOPORT_WARN_AFTER", "0.05").env("HALOPORT_LOG", level))
         };
@@ -296,7 +307,7 @@ fn headers_and_views_are_those_of_cpp() {
 }
 
 /// The program of messages in Fortran.
-const MESSAGES_OF_FORTRAN: [&str; 2] = ["messages.f90", "messages_threads.f90"];
+const MESSAGES_OF_FORTRAN: [&str; 3] = ["posix_threads.f90", "messages.f90", "messages_threads.f90"];
 
 /// A compiler of Fortran.
 struct Fortran {

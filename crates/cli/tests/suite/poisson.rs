@@ -30,7 +30,8 @@ fn the_error_falls_by_order_2_and_solutions_are_those_of_any_ranks() {
 fn wrong_meshes_and_degrees_are_refused() {
     let job = Haloport::new("run poisson");
     for (arguments, reason) in [
-        ("--degree 0", "'--degree <L>'"),
+        ("--degree 0", "from 1 to 1000; found `0`"),
+        ("--degree 4000000000", "from 1 to 1000; found `4000000000`"),
         ("--mesh icon:R2", "there is no mesh `icon:R2`"),
         ("--mesh icon:R2B30", "--mesh: expected a mesh that fits into the"),
         ("--mesh icosahedral:4 --verify", "for degree 4 icosahedral:16 or a finer one, found icosahedral:4"),

@@ -10,8 +10,8 @@ pub struct Harmonic {
 impl Harmonic {
     /// The value at a point on the unit sphere.
     pub fn value(&self, [x, _, z]: [f64; 3]) -> f64 {
-        let power = |(real, imaginary): (f64, f64), _| (real * x - imaginary * z, real * z + imaginary * x);
-        (0..self.degree).fold((1.0, 0.0), power).0
+        let degree = f64::from(self.degree);
+        x.hypot(z).powf(degree) * (degree * z.atan2(x)).cos()
     }
 
     /// -Δ of the harmonic, divided by the harmonic: degree (degree + 1).

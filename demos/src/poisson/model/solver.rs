@@ -25,6 +25,16 @@ pub struct Poisson {
     areas: Vec<f64>,
     to_halos: Vertices,
     to_owners: Vertices,
+    /// Of all ranks. Without rounding, as many steps as there are vertices solve the equations.
+    all_vertices: usize,
+}
+
+/// The steps did not come to an end.
+#[derive(Debug, thiserror::Error)]
+#[error("the residual did not fall to {TOLERANCE} of the first one in {steps} steps")]
+pub struct NoSolution {
+    /// The steps that were made.
+    pub steps: usize,
 }
 
 /// A solution.
@@ -69,6 +79,7 @@ impl Poisson {
             areas: Vec::new(),
             to_halos,
             to_owners,
+            all_vertices: mesh.vertices(),
         };
         made.areas = made.assemble(|element, _| [element.area / 3.0; 3])?;
         Ok(made)
@@ -77,7 +88,7 @@ impl Poisson {
     /// Collective: the solution for `f`, whose argument is a point on the sphere. It may have any mean, which is taken away.
     ///
     /// # Errors
-    /// Any error of the library.
+    /// [`NoSolution`], and any error of the library.
     pub fn solve(&mut self, f: impl Fn([f64; 3]) -> f64) -> Result<Solution, Error> {
         let of_vertices: Vec<f64> = self.positions.iter().map(|position| f(*position)).collect();
         let mut residual = self.of_triangles(&of_vertices, |element, values| {
@@ -92,6 +103,9 @@ impl Poisson {
         let first = self.dot(&residual, &residual)?;
         let mut square = first;
         while square > TOLERANCE * TOLERANCE * first {
+            if solution.iterations > self.all_vertices {
+                return Err(NoSolution { steps: solution.iterations }.into());
+            }
             let product = self.of_triangles(&direction, |element, values| {
                 element.stiffness.map(|row| row.iter().zip(values).map(|(entry, value)| entry * value).sum())
             })?;
@@ -138,13 +152,9 @@ impl Poisson {
         Ok(Some(all.into_iter().map(|(_, value)| value).collect()))
     }
 
-    /// The number of vertices that this rank owns, and of those in its halo.
-    pub fn vertices(&self) -> [usize; 2] {
-        [
-            self.ids.len(),
-            self.to_halos.fields().layout(0).map_or(0, |layout| layout.allocated().extent(0))
-                - self.ids.len(),
-        ]
+    /// The number of vertices of this rank's triangles that belong to other ranks.
+    pub fn halo_vertices(&self) -> u128 {
+        self.to_halos.pattern().halo_cells()
     }
 
     /// Collective: what triangles have for their vertices, summed: `term` is passed each triangle and the values of its vertices.

@@ -7,6 +7,7 @@ use super::args::AdvectionArgs;
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
 use crate::jobs::common::inputs::{Inputs, shared};
+use crate::jobs::common::parts::by_curve;
 use crate::mesh::choice::PartitionChoice;
 use crate::mesh::name::MeshName;
 use haloport_demos::advection::model::norms::areas;
@@ -115,17 +116,12 @@ impl Case {
         Ok(Case { name, areas: areas(&mesh), mesh, tracer, days, limited, overlap })
     }
 
-    /// The partition along a space-filling curve; with more ranks than cells, some parts are empty.
+    /// See [`by_curve`].
     ///
     /// # Errors
     /// [`PartitionError`].
     pub(super) fn by_curve(&self, ranks: usize) -> Result<Partition, PartitionError> {
-        let cells = self.mesh.cells();
-        let parts = Partition::by_curve(&self.mesh, ranks.min(cells))?;
-        if ranks <= cells {
-            return Ok(parts);
-        }
-        Partition::with_empty_parts(&self.mesh, (0..cells).map(|cell| parts.part(cell)).collect(), ranks)
+        by_curve(&self.mesh, ranks)
     }
 
     /// Cells dealt out to ranks in turns, so that each has neighbours of other ranks.

@@ -1,7 +1,8 @@
-//! Shared by the jobs: inputs, checks, speed, progress, the output folder.
+//! Shared by the jobs: inputs, parts of meshes, checks, speed, progress, the output folder.
 
 pub(crate) mod checks;
 pub(crate) mod folder;
 pub(crate) mod inputs;
+pub(crate) mod parts;
 pub(crate) mod performance;
 pub(crate) mod progress;

@@ -3,8 +3,10 @@
 use clap::Args;
 
 use crate::command::launch::RankArgs;
-use crate::command::values::at_least;
 use crate::mesh::name::MeshName;
+
+/// The highest degree; no mesh is fine enough for it.
+const MOST_DEGREE: u32 = 1000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +21,7 @@ pub(crate) struct PoissonArgs {
     #[arg(long, value_name = "MESH", default_value = "icon:R2B3")]
     pub(super) mesh: MeshName,
     /// Degree of the spherical harmonic that is the exact solution
-    #[arg(long, value_name = "L", default_value_t = 4, value_parser = at_least::<u32, 1>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "L", default_value_t = 4, value_parser = degree, allow_negative_numbers = true)]
     pub(super) degree: u32,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
@@ -29,4 +31,9 @@ pub(crate) struct PoissonArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+fn degree(text: &str) -> Result<u32, String> {
+    let degree = text.parse().ok().filter(|degree| (1..=MOST_DEGREE).contains(degree));
+    degree.ok_or_else(|| format!("expected a whole number from 1 to {MOST_DEGREE}; found `{text}`"))
 }

@@ -7,8 +7,9 @@ use haloport_demos::poisson::model::solver::{Errors, Poisson, Solution};
 use haloport_mesh::Mesh;
 use serde::Serialize;
 
-use super::problem::{Problem, parts};
+use super::problem::Problem;
 use crate::command::failure::Failure;
+use crate::jobs::common::parts::by_curve;
 
 /// The solution on one mesh.
 #[derive(Clone, Debug, Serialize)]
@@ -42,7 +43,7 @@ pub(super) fn climb(
         let (poisson, solution) = solve(comm, problem, mesh)?;
         let seconds = began.elapsed().as_secs_f64();
         let Errors { l2, linf } = poisson.errors(&solution, |point| problem.exact.value(point))?;
-        let halo = comm.all_reduce(poisson.vertices()[1] as u64, Reduction::Sum)? as usize;
+        let halo = comm.all_reduce(poisson.halo_vertices() as u64, Reduction::Sum)? as usize;
         let order = rungs.last().map(|coarse| {
             let finer = (mesh.cells() as f64 / coarse.triangles as f64).sqrt();
             (coarse.l2 / l2).ln() / finer.ln()
@@ -72,7 +73,7 @@ pub(super) fn solve(
     problem: &Problem,
     mesh: &Mesh,
 ) -> Result<(Poisson, Solution), Failure> {
-    let mut poisson = Poisson::new(comm, mesh, &parts(mesh, comm.size())?)?;
+    let mut poisson = Poisson::new(comm, mesh, &by_curve(mesh, comm.size())?)?;
     let exact = &problem.exact;
     let solution = poisson.solve(|point| exact.eigenvalue() * exact.value(point))?;
     Ok((poisson, solution))

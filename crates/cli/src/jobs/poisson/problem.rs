@@ -3,7 +3,7 @@
 use std::iter::successors;
 
 use haloport_demos::poisson::model::harmonic::Harmonic;
-use haloport_mesh::{Mesh, Partition, PartitionError};
+use haloport_mesh::Mesh;
 
 use super::args::PoissonArgs;
 use crate::command::failure::Failure;
@@ -56,17 +56,4 @@ impl Problem {
         meshes.reverse();
         Ok(Problem { meshes, exact: Harmonic { degree: args.degree } })
     }
-}
-
-/// The triangles along a space-filling curve; with more ranks than triangles, some parts are empty.
-///
-/// # Errors
-/// [`PartitionError`].
-pub(super) fn parts(mesh: &Mesh, ranks: usize) -> Result<Partition, PartitionError> {
-    let cells = mesh.cells();
-    let parts = Partition::by_curve(mesh, ranks.min(cells))?;
-    if ranks <= cells {
-        return Ok(parts);
-    }
-    Partition::with_empty_parts(mesh, (0..cells).map(|cell| parts.part(cell)).collect(), ranks)
 }
