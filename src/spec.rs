@@ -28,6 +28,7 @@ pub(crate) const BACKENDS: [(&str, bool); 3] =
 /// | `sycl` | with the feature `sycl`: the first GPU that OpenCL offers; without a GPU, the first accelerator; without either, the first CPU |
 /// | `sycl:gpu:0`, `sycl:cpu:1`, `sycl:2` | the device of that type with that number, or the one of any type |
 /// | `opencl:gpu:0`, … | the same, in the spelling of SYCL's filter strings |
+/// | `level_zero`, `level_zero:gpu:1` | with the feature `sycl`: the device that SYCL finds by this filter string |
 ///
 /// ```
 /// use haloport::device::DeviceSpec;
@@ -195,7 +196,7 @@ impl FromStr for DeviceSpec {
                 Err(error) => Err(unknown(text, &error.to_string())),
             },
             #[cfg(feature = "sycl")]
-            ("sycl" | "opencl", _) => match text.parse::<haloport_sycl::Selector>() {
+            ("sycl" | "opencl" | "level_zero", _) => match text.parse::<haloport_sycl::Selector>() {
                 Ok(_) => of(Wanted::Sycl),
                 Err(error) => Err(unknown(text, &error.to_string())),
             },

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
-use crate::opencl::opened::Opened;
 #[cfg(target_os = "linux")]
-use crate::opencl::select::Kind;
+use crate::kind::Kind;
+use crate::opened::Opened;
 use crate::stream::SyclStream;
 
 /// Memory that the device allocated, freed on drop.
@@ -54,7 +54,7 @@ impl SyclBuffer {
         bytes: usize,
         kind: MemoryKind,
     ) -> Result<SyclBuffer, DeviceError> {
-        if !opened.unified.offers(kind) {
+        if !opened.place.offers(kind) {
             let what = match kind {
                 MemoryKind::Device => "device memory",
                 MemoryKind::Pinned => "pinned host memory that its kernels reach",
@@ -64,13 +64,13 @@ impl SyclBuffer {
         }
         let memory = match bytes {
             0 => ptr::null_mut(),
-            _ => opened.unified.allocate(opened.context.raw(), opened.device.id(), bytes, kind),
+            _ => opened.place.allocate(bytes, kind),
         };
         if bytes > 0 && memory.is_null() {
             return Err(DeviceError::OutOfMemory { bytes, kind, device: opened.id() });
         }
         #[cfg(target_os = "linux")]
-        if opened.kind == Kind::Cpu {
+        if opened.place.kind() == Kind::Cpu {
             ask_for_large_pages(memory, bytes);
         }
         Ok(SyclBuffer { opened: Arc::clone(opened), memory, bytes, kind })
@@ -80,10 +80,10 @@ impl SyclBuffer {
         if self.bytes == 0 {
             return Ok(());
         }
-        let Opened { unified, library, .. } = &*self.opened;
-        stream.put("filling fresh memory with zeros", |queue| {
-            // SAFETY: the memory has that length and no other user; `new` waits until the fill is complete.
-            unsafe { unified.fill(library, queue, self.pointer(), &[0], self.bytes) }
+        stream.put(|queue| {
+            // SAFETY: the memory has that length and no other user; `new` waits until the fill is complete. All drivers
+            // take bytes at any address.
+            unsafe { queue.fill(self.pointer(), &[0], self.bytes) }
         })
     }
 }
@@ -107,7 +107,7 @@ impl Drop for SyclBuffer {
         if !self.memory.is_null() {
             // SAFETY: it came from `allocate`; callers that enqueued work on the memory promised that the buffer
             // outlives it.
-            unsafe { self.opened.unified.free(self.opened.context.raw(), self.memory) };
+            unsafe { self.opened.place.free(self.memory) };
         }
     }
 }

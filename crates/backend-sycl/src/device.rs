@@ -1,6 +1,5 @@
 //! The device: an OpenCL device with unified memory.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +10,14 @@ use haloport_core::device::{
 };
 
 use crate::buffer::SyclBuffer;
+use crate::driver::Place;
 use crate::event::{self, SyclEvent};
 use crate::kernel::copies::{Division, SyclCopies, address, copy};
-use crate::kernel::launch::{NdRange, SyclKernel, SyclLaunch, enqueue, set_address, set_value};
+use crate::kernel::launch::{SyclKernel, SyclLaunch, enqueue, range_of};
 use crate::kernel::program;
-use crate::opencl::opened::{Opened, info_of};
-use crate::opencl::queue::WorkQueue;
+use crate::opencl::place::{self, info_of};
 use crate::opencl::select::{Selector, candidates};
+use crate::opened::Opened;
 use crate::stream::{SyclStream, finish_all};
 
 /// A GPU, a CPU or an accelerator with an OpenCL driver and unified memory.
@@ -39,7 +39,8 @@ impl SyclDevice {
         SyclDevice::select("sycl")
     }
 
-    /// Opens the device with this name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`; see [`Selector`].
+    /// Opens the device with this name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`, through OpenCL; or
+    /// `level_zero`, `level_zero:gpu:0`, through SYCL, in the default context of the platform. See [`Selector`].
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] if the name is not one of those forms; [`DeviceError::NotFound`] if the
@@ -47,7 +48,14 @@ impl SyclDevice {
     /// virtual memory; [`DeviceError::Driver`].
     pub fn select(name: &str) -> Result<SyclDevice, DeviceError> {
         let selector: Selector = name.parse()?;
-        Ok(SyclDevice::of(Opened::new(selector.find()?)?))
+        if let Some(filter) = selector.filter() {
+            return SyclDevice::of_filter(&filter);
+        }
+        let candidate = selector.find()?;
+        let device = candidate.device.id().addr();
+        let known = |place: &Place| matches!(place, Place::OpenCl(place) if place.is_own(device));
+        let opened = Opened::find_or(known, |_| Ok(Place::OpenCl(place::Place::new(candidate)?)))?;
+        Ok(SyclDevice::of(opened))
     }
 
     /// The properties of all devices, in the order of their numbers. Opens none of them.
@@ -58,9 +66,10 @@ impl SyclDevice {
         Ok(candidates()?.iter().map(info_of).collect())
     }
 
-    /// The native handles: a `cl_context` and a `cl_device_id`, alive as long as the device is open.
+    /// The native handles: a `cl_context` and a `cl_device_id`, alive as long as the device is open; zeros if the device
+    /// was opened by a queue of SYCL that is not of its OpenCL backend.
     pub fn native(&self) -> (usize, usize) {
-        (self.opened.context.raw().addr(), self.opened.device.id().addr())
+        self.opened.place.native()
     }
 
     /// Builds a kernel from a SPIR-V module instead of its portable source. May block.
@@ -69,7 +78,7 @@ impl SyclDevice {
     /// [`DeviceError::Unsupported`] if the device does not take SPIR-V; [`DeviceError::Compile`] with the compiler's
     /// log.
     pub fn compile_spirv(&self, source: &KernelSource, module: &[u8]) -> Result<SyclKernel, DeviceError> {
-        let program = program::from_spirv(&self.opened, source.name, module)?;
+        let program = self.opened.place.program_of_spirv(source.name, module)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)
     }
 
@@ -78,12 +87,15 @@ impl SyclDevice {
     /// # Errors
     /// [`DeviceError::Driver`] or [`DeviceError::Compile`] if the binary is damaged or of another device.
     pub fn load(&self, source: &KernelSource, binary: &[u8]) -> Result<SyclKernel, DeviceError> {
-        let program = program::from_binary(&self.opened, source.name, binary)?;
+        let program = self.opened.place.program_of_binary(source.name, binary)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)
     }
 
     pub(crate) fn of(opened: Arc<Opened>) -> SyclDevice {
-        let division = Division::of(opened.kind);
+        let division = match &opened.place {
+            Place::Sycl(place) if !place.has_compiler() => Division::Words,
+            place => Division::of(place.kind()),
+        };
         SyclDevice { opened, division }
     }
 
@@ -91,11 +103,11 @@ impl SyclDevice {
         &self.opened
     }
 
-    /// Fills memory that is not aligned as the driver's own fill requires.
+    /// Fills memory by a kernel, where the driver's own fill cannot.
     ///
     /// # Safety
     /// As for [`fill`](Device::fill).
-    unsafe fn fill_unaligned(
+    unsafe fn fill_by_kernel(
         &self,
         target: Pointer,
         element: &[u8],
@@ -107,14 +119,14 @@ impl SyclDevice {
         bytes[..element.len()].copy_from_slice(element);
         let element_bits = u128::from_le_bytes(bytes);
         let mut kernel = program::kernel(opened, &*program::portable(opened, "fill", FILL)?, "fill")?;
-        set_address(opened, &mut kernel, 0, target, "setting the target of a fill")?;
-        set_value(opened, &mut kernel, 1, &(element_bits as u64))?;
-        set_value(opened, &mut kernel, 2, &((element_bits >> 64) as u64))?;
-        set_value(opened, &mut kernel, 3, &(element.len() as i64))?;
-        set_value(opened, &mut kernel, 4, &(count as i64))?;
-        match NdRange::of(LaunchConfig::linear(count)) {
+        kernel.set_address(0, target, "setting the target of a fill")?;
+        kernel.set_value(1, &(element_bits as u64))?;
+        kernel.set_value(2, &((element_bits >> 64) as u64))?;
+        kernel.set_value(3, &(element.len() as i64))?;
+        kernel.set_value(4, &(count as i64))?;
+        match range_of(LaunchConfig::linear(count)) {
             // SAFETY: the caller's promise; the driver keeps the kernel until it has run.
-            Some(range) => unsafe { enqueue(opened, &kernel, range, stream) },
+            Some(range) => unsafe { enqueue(&kernel, range, stream) },
             None => Ok(()),
         }
     }
@@ -131,7 +143,7 @@ unsafe impl Device for SyclDevice {
     type Launch = SyclLaunch;
 
     fn info(&self) -> &DeviceInfo {
-        &self.opened.info
+        self.opened.info()
     }
 
     fn default_stream(&self) -> SyclStream {
@@ -139,16 +151,14 @@ unsafe impl Device for SyclDevice {
     }
 
     fn create_stream(&self, priority: Priority) -> Result<SyclStream, DeviceError> {
-        let Opened { context, device, info, .. } = &*self.opened;
-        let queue = WorkQueue::new(context, *device, info, priority)?;
-        Ok(SyclStream::with_queue(&self.opened, queue))
+        Ok(SyclStream::with_queue(&self.opened, self.opened.place.queue(priority)?))
     }
 
     unsafe fn borrow_stream(&self, handle: usize) -> Result<SyclStream, DeviceError> {
         match handle {
             0 => Ok(self.default_stream()),
             // SAFETY: the caller promised a live queue.
-            _ => unsafe { SyclStream::borrow(&self.opened, handle as *mut c_void) },
+            _ => Ok(SyclStream::with_queue(&self.opened, unsafe { self.opened.place.queue_of(handle) }?)),
         }
     }
 
@@ -161,7 +171,7 @@ unsafe impl Device for SyclDevice {
     }
 
     fn create_event(&self, timing: bool) -> Result<SyclEvent, DeviceError> {
-        Ok(SyclEvent::new(self.id(), timing))
+        Ok(SyclEvent::new(timing))
     }
 
     fn record(&self, event: &SyclEvent, stream: &SyclStream) -> Result<(), DeviceError> {
@@ -229,15 +239,12 @@ unsafe impl Device for SyclDevice {
         if count == 0 {
             return Ok(());
         }
-        if !target.as_ptr().addr().is_multiple_of(size) {
+        if !stream.fills(target, element) {
             // SAFETY: the caller's promise.
-            return unsafe { self.fill_unaligned(target, element, count, stream) };
+            return unsafe { self.fill_by_kernel(target, element, count, stream) };
         }
-        let Opened { unified, library, .. } = &*self.opened;
-        stream.put("filling memory", |queue| {
-            // SAFETY: the caller's promise, and the target is aligned.
-            unsafe { unified.fill(library, queue, target, element, count * size) }
-        })
+        // SAFETY: the caller's promise, and the queue takes such a fill.
+        stream.put(|queue| unsafe { queue.fill(target, element, count * size) })
     }
 
     fn bind_copies(&self, items: Vec<CopyItem>, _reader: NextReader) -> Result<SyclCopies, DeviceError> {
@@ -290,7 +297,7 @@ unsafe impl Device for SyclDevice {
     }
 
     fn gates(&self) -> Option<&dyn Gates<SyclStream>> {
-        Some(self)
+        self.info().capabilities.gates.then_some(self as _)
     }
 
     fn combining(&self) -> Option<&dyn Combining<SyclCopies>> {
@@ -306,12 +313,7 @@ impl Combining<SyclCopies> for SyclDevice {
 
 impl ImmediateStreams<SyclStream> for SyclDevice {
     fn create_immediate_stream(&self) -> Result<SyclStream, DeviceError> {
-        let Opened { context, device, info, .. } = &*self.opened;
-        if !info.capabilities.immediate_streams {
-            return Err(DeviceError::Unsupported { what: "immediate streams", device: info.id });
-        }
-        let queue = WorkQueue::immediate(context, *device, info.id)?;
-        Ok(SyclStream::with_queue(&self.opened, queue))
+        Ok(SyclStream::with_queue(&self.opened, self.opened.place.immediate_queue()?))
     }
 }
 

@@ -1,19 +1,22 @@
-//! The SYCL backend of Haloport: GPUs, CPUs and accelerators, through the OpenCL drivers that SYCL programs run on.
+//! The SYCL backend of Haloport: GPUs, CPUs and accelerators, through OpenCL, or through SYCL itself.
 //!
 //! [`SyclDevice`] implements [`Device`](haloport_core::device::Device). It shares memory and queues with SYCL programs:
-//! a `sycl::queue`, `sycl::context` or `sycl::event` of SYCL's OpenCL backend is an OpenCL object behind a native
-//! handle, and OpenCL kernels of the same context can follow an address from `sycl::malloc_device`.
+//! a `sycl::queue` or `sycl::context` of SYCL's OpenCL backend is an OpenCL object behind a native handle, and OpenCL
+//! kernels of the same context can follow an address from `sycl::malloc_device`. Those of other backends, such as Level
+//! Zero, are used by calls of SYCL.
 //! [`SyclDevice::from_queue`], and [`SyclDevice::from_sycl_queue`] for SYCL programs, open a device in the context of
 //! another program; its memory and queues cannot be used in any other context. [`SyclDevice::allocation`] asks the
 //! driver which memory an address belongs to.
-//!
-//! Queues and arrays of the Level Zero backend, which DPC++ chooses on every GPU of Intel by default, are refused for now.
-//! `ONEAPI_DEVICE_SELECTOR=opencl:gpu` has a SYCL program use OpenCL.
 //!
 //! # What it needs
 //!
 //! To build, nothing but Rust. To run, an OpenCL loader (`libOpenCL.so.1`) and a driver, but nothing of SYCL. The
 //! loader is opened at run time: if it, a platform or a device is missing, an error says what was looked for.
+//!
+//! Queues of Level Zero, and devices such as `level_zero:gpu:0`, need libsycl, and Haloport's library for its version:
+//! `scripts/sycl-shim` builds it, and the variable `HALOPORT_SYCL_SHIM` names its folder. That way has been tested with
+//! SYCL's OpenCL backend alone. It has no gates, so that [`finish`](haloport_core::Pending::finish) on a stream waits for
+//! messages, and portable kernels of a program need DPC++'s compiler of OpenCL C.
 //!
 //! # How it works
 //!
@@ -23,6 +26,11 @@
 //! - Streams are in-order queues. If a queue of another program is out of order, each command that Haloport puts into
 //!   it stands between two barriers.
 //! - All work is asynchronous, on CPUs too.
+//!
+//! # Two drivers
+//!
+//! `driver` is what the rest of the crate asks for: one type for each object, which is one of `opencl` or one of
+//! `libsycl`. `kernel`, `buffer`, `stream` and `event` are the same for both.
 //!
 //! # `opencl3` and `cl3`
 //!
@@ -45,10 +53,14 @@
 
 mod buffer;
 mod device;
+mod driver;
 mod event;
 mod foreign;
 mod kernel;
+mod kind;
+mod libsycl;
 mod opencl;
+mod opened;
 mod stream;
 
 pub use buffer::SyclBuffer;

@@ -86,6 +86,9 @@ impl Order {
             }
             (DEFAULT, _) | (ON | SYCL, None) => Ok(Order::Default),
             (BLOCK, _) => Ok(Order::Block),
+            (ON, Some(AnyDevice::Sycl(device))) if device.native() == (0, 0) => Err(Failure::argument(
+                "stream.kind: expected HP_SYCL for fields in memory of a sycl::queue that is not one of OpenCL, found HP_ON",
+            )),
             (ON, Some(AnyDevice::Sycl(_))) if stream.handle == 0 => {
                 Err(Failure::argument("stream.handle: expected a cl_command_queue, found null"))
             }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use cl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, get_command_queue_info};
 use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
@@ -10,12 +11,14 @@ use haloport_core::element::{Element, ElementType};
 use haloport_core::interop::ArrayDescription;
 use haloport_core::{AnyField, BlockLayout, Field, FieldError};
 
-use super::libsycl;
 use crate::SyclDevice;
-use crate::opencl::handles::{Context, Queue};
+use crate::driver::{Place, Queue};
+use crate::libsycl::{self, native, place};
+use crate::opencl::handles::{Context, QueueHandle};
 use crate::opencl::library::{ANY, failed, library};
-use crate::opencl::opened::Opened;
-use crate::opencl::select::candidate_of;
+use crate::opencl::select::{Candidate, candidate_of};
+use crate::opencl::{self, queue};
+use crate::opened::Opened;
 use crate::stream::SyclStream;
 
 /// To use memory and queues of another program, open the device in that program's context: another context of the same
@@ -39,7 +42,7 @@ impl SyclDevice {
         let raw = not_null(queue, "the handle of a queue", "a `cl_command_queue`")?;
         library()?;
         // SAFETY: the caller's promise.
-        let queue = unsafe { Queue::retain(raw) }.map_err(failed("clRetainCommandQueue", ANY))?;
+        let queue = unsafe { QueueHandle::retain(raw) }.map_err(failed("clRetainCommandQueue", ANY))?;
         SyclDevice::of_queue(queue)
     }
 
@@ -61,24 +64,35 @@ impl SyclDevice {
         SyclDevice::in_context(context, device)
     }
 
-    /// Like [`from_queue`](SyclDevice::from_queue), for a `sycl::queue` of SYCL's OpenCL backend, such as those in the
-    /// `SyclQueueRef` capsules of Python packages. Work in the stream is not ordered with commands that SYCL still
-    /// holds back on the host, as it does behind host tasks and accessors of buffers: they are not yet in the queue.
+    /// Like [`from_queue`](SyclDevice::from_queue), for a `sycl::queue`, such as those in the `SyclQueueRef` capsules of
+    /// Python packages.
+    ///
+    /// For SYCL's OpenCL backend, the stream is the OpenCL queue behind it. Work in the stream is then not ordered with
+    /// commands that SYCL still holds back on the host, as it does behind host tasks and accessors of buffers: they are
+    /// not yet in that queue. For other backends, such as Level Zero, each command goes through SYCL, which needs
+    /// Haloport's library for that version of libsycl.
     ///
     /// # Safety
     /// `queue` is the address of a live `sycl::queue` of the SYCL library that this process has loaded.
     ///
     /// # Errors
-    /// As for `from_queue`; [`DeviceError::NotFound`] if the process has not loaded a known SYCL library;
-    /// [`DeviceError::InvalidArgument`] if the queue is of another backend of SYCL.
+    /// As for `from_queue`; [`DeviceError::NotFound`] if the process has not loaded a known SYCL library, or if
+    /// Haloport's library for it is missing.
     pub unsafe fn from_sycl_queue(queue: usize) -> Result<(SyclDevice, SyclStream), DeviceError> {
-        let queue = not_null(queue, "the address of a queue", "that of a `sycl::queue`")?;
+        let raw = not_null(queue, "the address of a queue", "that of a `sycl::queue`")?;
         // SAFETY: the caller's promise.
-        SyclDevice::of_queue(unsafe { libsycl::native_queue(queue) }?)
+        if let Some(queue) = unsafe { native::queue(raw) }? {
+            return SyclDevice::of_queue(queue);
+        }
+        // SAFETY: the caller's promise.
+        let device = SyclDevice::of_found(unsafe { place::Found::of_queue(raw) }?)?;
+        // SAFETY: the caller's promise.
+        let stream = unsafe { device.borrow_sycl_queue(queue) }?;
+        Ok((device, stream))
     }
 
     /// As [`borrow_stream`](haloport_core::device::Device::borrow_stream), for a `sycl::queue` of this device's context, as
-    /// for [`from_sycl_queue`](SyclDevice::from_sycl_queue). The native queue stays alive as long as the stream.
+    /// for [`from_sycl_queue`](SyclDevice::from_sycl_queue). The queue stays alive as long as the stream.
     ///
     /// # Safety
     /// As for `from_sycl_queue`.
@@ -86,13 +100,25 @@ impl SyclDevice {
     /// # Errors
     /// As there, and [`DeviceError::InvalidArgument`] if the queue is of another context or device.
     pub unsafe fn borrow_sycl_queue(&self, queue: usize) -> Result<SyclStream, DeviceError> {
-        let queue = not_null(queue, "the address of a queue", "that of a `sycl::queue`")?;
+        let raw = not_null(queue, "the address of a queue", "that of a `sycl::queue`")?;
+        let opened = self.opened();
         // SAFETY: the caller's promise.
-        SyclStream::share(self.opened(), unsafe { libsycl::native_queue(queue) }?)
+        let queue = match (&opened.place, unsafe { native::queue(raw) }?) {
+            (Place::OpenCl(place), Some(queue)) => Queue::OpenCl(queue::Queue::foreign(place, queue)?),
+            (Place::OpenCl(place), None) => {
+                let expected = format!("a queue of SYCL's OpenCL backend, in {}", place.name());
+                return Err(DeviceError::invalid("a `sycl::queue`", expected, "one of another backend"));
+            }
+            // SAFETY: the caller's promise.
+            (Place::Sycl(place), _) => {
+                Queue::Sycl(unsafe { libsycl::queue::Queue::foreign(place, queue, false) }?)
+            }
+        };
+        Ok(SyclStream::with_queue(opened, queue))
     }
 
-    /// Like [`from_context`](SyclDevice::from_context), for a `sycl::context` of SYCL's OpenCL backend, such as those
-    /// in the `SyclContextRef` capsules of Python packages.
+    /// Like [`from_context`](SyclDevice::from_context), for a `sycl::context`, such as those in the `SyclContextRef`
+    /// capsules of Python packages. `device` is for SYCL's OpenCL backend.
     ///
     /// # Safety
     /// `context` is the address of a live `sycl::context` of the SYCL library that this process has loaded.
@@ -103,9 +129,13 @@ impl SyclDevice {
         context: usize,
         device: Option<usize>,
     ) -> Result<SyclDevice, DeviceError> {
-        let context = not_null(context, "the address of a context", "that of a `sycl::context`")?;
+        let raw = not_null(context, "the address of a context", "that of a `sycl::context`")?;
         // SAFETY: the caller's promise.
-        SyclDevice::in_context(unsafe { libsycl::native_context(context) }?, device)
+        match unsafe { native::context(raw) }? {
+            Some(context) => SyclDevice::in_context(context, device),
+            // SAFETY: the caller's promise.
+            None => SyclDevice::of_found(unsafe { place::Found::of_context(raw, std::ptr::null()) }?),
+        }
     }
 
     /// A field in arrays of another program in unified shared memory: see [`Field::in_arrays`]. The memory must belong
@@ -156,7 +186,7 @@ impl SyclDevice {
         Ok(host_accessible)
     }
 
-    fn of_queue(queue: Queue) -> Result<(SyclDevice, SyclStream), DeviceError> {
+    fn of_queue(queue: QueueHandle) -> Result<(SyclDevice, SyclStream), DeviceError> {
         let handle = |name| {
             let found =
                 get_command_queue_info(queue.raw(), name).map_err(failed("clGetCommandQueueInfo", ANY));
@@ -165,9 +195,37 @@ impl SyclDevice {
         let (context, device) = (handle(CL_QUEUE_CONTEXT)?, handle(CL_QUEUE_DEVICE)?);
         // SAFETY: a live queue keeps its context alive.
         let context = unsafe { Context::retain(context) }.map_err(failed("clRetainContext", ANY))?;
-        let opened = Opened::in_context(candidate_of(device)?, context)?;
-        let stream = SyclStream::share(&opened, queue)?;
-        Ok((SyclDevice::of(opened), stream))
+        let device = SyclDevice::of_candidate(candidate_of(device)?, context)?;
+        let opened = device.opened();
+        let Place::OpenCl(place) = &opened.place else {
+            return Err(DeviceError::invalid("the device of a queue", "one of OpenCL", "one of SYCL"));
+        };
+        let stream = SyclStream::with_queue(opened, Queue::OpenCl(queue::Queue::foreign(place, queue)?));
+        Ok((device, stream))
+    }
+
+    /// The device in a context of another program; the open one, if it is open there.
+    fn of_candidate(candidate: Candidate, context: Context) -> Result<SyclDevice, DeviceError> {
+        let native = (context.raw().addr(), candidate.device.id().addr());
+        let known = |place: &Place| matches!(place, Place::OpenCl(place) if place.native() == native);
+        let opened = Opened::find_or(known, |number| {
+            Ok(Place::OpenCl(opencl::place::Place::in_context(candidate, context, number())?))
+        })?;
+        Ok(SyclDevice::of(opened))
+    }
+
+    /// The device that a filter string of SYCL names, in the default context of its platform.
+    pub(crate) fn of_filter(filter: &str) -> Result<SyclDevice, DeviceError> {
+        SyclDevice::of_found(place::Found::of_filter(filter)?)
+    }
+
+    /// The device of a place of SYCL; the open one, if it is open.
+    fn of_found(found: place::Found) -> Result<SyclDevice, DeviceError> {
+        let found = Arc::new(found);
+        let known = |place: &Place| matches!(place, Place::Sycl(place) if place.is(&found));
+        let open = |number: &dyn Fn() -> u32| place::Place::open(Arc::clone(&found), number());
+        let opened = Opened::find_or(known, |number| Ok(Place::Sycl(Arc::new(open(number)?))))?;
+        Ok(SyclDevice::of(opened))
     }
 
     fn in_context(context: Context, device: Option<usize>) -> Result<SyclDevice, DeviceError> {
@@ -185,7 +243,7 @@ impl SyclDevice {
                 ));
             }
         };
-        Ok(SyclDevice::of(Opened::in_context(candidate_of(device as *mut c_void)?, context)?))
+        SyclDevice::of_candidate(candidate_of(device as *mut c_void)?, context)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Memory and queues of other programs: `device` opens a device in their contexts, `allocation` finds the memory that
-//! an address belongs to, and `libsycl` the OpenCL objects behind those of a SYCL library.
+//! Memory and queues of other programs: `device` opens a device in their contexts, and `allocation` finds the memory
+//! that an address belongs to.
 
 mod allocation;
 mod device;
-mod libsycl;
 
 pub use allocation::Allocation;
+pub(crate) use allocation::not_of_context;

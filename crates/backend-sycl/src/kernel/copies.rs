@@ -8,13 +8,12 @@ use haloport_core::device::dialect::{
 };
 use haloport_core::device::{Anchors, Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer};
 
-use super::launch::{NdRange, enqueue, set_address, set_value};
+use super::launch::enqueue;
 use super::program;
 use crate::buffer::SyclBuffer;
-use crate::opencl::handles::KernelHandle;
-use crate::opencl::library::{count_blocking_call, failed};
-use crate::opencl::opened::Opened;
-use crate::opencl::select::Kind;
+use crate::driver::{Kernel, NdRange};
+use crate::kind::Kind;
+use crate::opened::Opened;
 use crate::stream::SyclStream;
 
 /// Minimum size in bytes of a tile for a thread of a CPU.
@@ -31,7 +30,6 @@ const THREADS_PER_PROCESSOR: usize = 4;
 /// many blocks has several.
 #[derive(Debug)]
 pub struct SyclCopies {
-    opened: Arc<Opened>,
     launches: Vec<Launch>,
 }
 
@@ -51,7 +49,7 @@ struct Launch {
 /// The kernel of a list, with the addresses of its blocks as an argument.
 #[derive(Debug)]
 struct Placed {
-    kernel: KernelHandle,
+    kernel: Kernel,
     bases: CopyBases,
 }
 
@@ -93,7 +91,7 @@ impl SyclCopies {
         for item in items {
             item.check()?;
             if matches!(item.element, ElementType::F64 | ElementType::Complex64)
-                && !opened.info.double_precision
+                && !opened.info().double_precision
             {
                 let what = "halos of f64 or complex64 that are accumulated, without double precision";
                 return Err(DeviceError::Unsupported { what, device: opened.id() });
@@ -111,14 +109,14 @@ impl SyclCopies {
     ) -> Result<SyclCopies, DeviceError> {
         let launch = |table| Launch::new(opened, items, table, division);
         let launches = tables.iter().map(launch).collect::<Result<_, _>>()?;
-        Ok(SyclCopies { opened: Arc::clone(opened), launches })
+        Ok(SyclCopies { launches })
     }
 
     /// # Safety
     /// As for [`Device::run_copies`](haloport_core::device::Device::run_copies).
     pub(crate) unsafe fn run(&self, bases: &[Pointer], stream: &SyclStream) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        self.launches.iter().try_for_each(|launch| unsafe { launch.run(&self.opened, bases, stream) })
+        self.launches.iter().try_for_each(|launch| unsafe { launch.run(bases, stream) })
     }
 }
 
@@ -146,17 +144,17 @@ impl Launch {
         let mut kernel = kernel_of(opened, name, source)?;
         let tiles = memory.pointer().offset(table.tiles_begin() as isize);
         for (index, pointer) in [(0, memory.pointer()), (1, tiles)] {
-            set_address(opened, &mut kernel, index, pointer, "setting the table of a list of copies")?;
+            kernel.set_address(index, pointer, "setting the table of a list of copies")?;
         }
-        set_value(opened, &mut kernel, 2, &(table.tiles() as i64))?;
+        kernel.set_value(2, &(table.tiles() as i64))?;
         if division == Division::Lines {
-            set_value(opened, &mut kernel, 3, &(threads as i64))?;
+            kernel.set_value(3, &(threads as i64))?;
         }
         let bases_argument = if division == Division::Lines { 4 } else { 3 };
         let bases = CopyBases::new(&[], &[]);
-        set_value(opened, &mut kernel, bases_argument, &bases)?;
+        kernel.set_value(bases_argument, &bases)?;
         let mut fixed_ends: Vec<Pointer> = items.iter().copied().flat_map(fixed_ends).collect();
-        declare_reached(opened, &mut kernel, fixed_ends.iter().copied())?;
+        kernel.declare_reached(fixed_ends.iter().copied())?;
         if table.blocks().is_empty() {
             fixed_ends.clear();
         }
@@ -174,20 +172,20 @@ impl Launch {
 
     /// # Safety
     /// As for [`SyclCopies::run`].
-    unsafe fn run(&self, opened: &Opened, bases: &[Pointer], stream: &SyclStream) -> Result<(), DeviceError> {
+    unsafe fn run(&self, bases: &[Pointer], stream: &SyclStream) -> Result<(), DeviceError> {
         let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
         let Placed { kernel, bases: last } = &mut *placed;
         if !self.blocks.is_empty() {
             let now = CopyBases::new(&self.blocks, bases);
             if now != *last {
-                set_value(opened, kernel, self.bases_argument, &now)?;
+                kernel.set_value(self.bases_argument, &now)?;
                 let begins = self.blocks.iter().filter_map(|block| bases.get(*block as usize));
-                declare_reached(opened, kernel, self.fixed_ends.iter().chain(begins).copied())?;
+                kernel.declare_reached(self.fixed_ends.iter().chain(begins).copied())?;
                 *last = now;
             }
         }
         // SAFETY: the caller's promise; the driver copies the arguments, and the table lives as long as the list.
-        unsafe { enqueue(opened, kernel, self.range, stream) }
+        unsafe { enqueue(kernel, self.range, stream) }
     }
 }
 
@@ -216,13 +214,8 @@ pub(crate) unsafe fn copy(
         return if blocking { stream.finish() } else { Ok(()) };
     }
     let waits = blocking && stream.may_block();
-    if waits {
-        count_blocking_call();
-    }
-    let Opened { unified, library, .. } = &*stream.opened;
     // SAFETY: the caller's promise.
-    let put =
-        stream.put("copying memory", |queue| unsafe { unified.copy(library, queue, ends, bytes, waits) });
+    let put = stream.put(|queue| unsafe { queue.copy(ends, bytes, waits) });
     // Wait even after an error: the copy may have begun, and when this returns the caller may reuse the memory.
     let done = if blocking && !waits { stream.finish() } else { Ok(()) };
     put.and(done)
@@ -234,20 +227,10 @@ pub(crate) fn address(bytes: &[u8]) -> Pointer {
 }
 
 fn most_threads(opened: &Opened) -> usize {
-    THREADS_PER_PROCESSOR * opened.info.compute_units.max(1)
+    THREADS_PER_PROCESSOR * opened.info().compute_units.max(1)
 }
 
 /// The kernel of a program that has only one.
-fn kernel_of(opened: &Opened, name: &str, source: &'static str) -> Result<KernelHandle, DeviceError> {
+fn kernel_of(opened: &Opened, name: &str, source: &'static str) -> Result<Kernel, DeviceError> {
     program::kernel(opened, &*program::portable(opened, name, source)?, name)
-}
-
-fn declare_reached(
-    opened: &Opened,
-    kernel: &mut KernelHandle,
-    ends: impl Iterator<Item = Pointer>,
-) -> Result<(), DeviceError> {
-    // SAFETY: the kernel is borrowed exclusively.
-    unsafe { opened.unified.declare_reached(kernel.raw(), ends) }
-        .map_err(failed("clSetKernelExecInfo", opened.id()))
 }

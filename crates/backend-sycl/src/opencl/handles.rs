@@ -47,13 +47,13 @@ macro_rules! handle {
 
 handle!(Context, cl_context, context::release_context, retained by context::retain_context);
 handle!(
-    Queue, cl_command_queue, command_queue::release_command_queue,
+    QueueHandle, cl_command_queue, command_queue::release_command_queue,
     retained by command_queue::retain_command_queue
 );
-handle!(EventHandle, cl_event, event::release_event);
+handle!(EventHandle, cl_event, event::release_event, retained by event::retain_event);
 handle!(
     /// A program that was built.
-    Program, cl_program, program::release_program
+    ProgramHandle, cl_program, program::release_program
 );
 handle!(
     /// A kernel with its arguments. It is not `Sync`: two threads must not set arguments at once.
@@ -63,8 +63,8 @@ handle!(
 // SAFETY: all functions of OpenCL except those that set a kernel's arguments may be called by several threads at once.
 unsafe impl Sync for Context {}
 // SAFETY: as above.
-unsafe impl Sync for Queue {}
+unsafe impl Sync for QueueHandle {}
 // SAFETY: as above.
 unsafe impl Sync for EventHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Program {}
+unsafe impl Sync for ProgramHandle {}

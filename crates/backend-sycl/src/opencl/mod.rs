@@ -4,12 +4,18 @@
 //! - `handles`: owners of OpenCL objects
 //! - `unified`: memory that host and device address alike
 //! - `select`: the devices that there are, and the one that a name means
-//! - `queue`: queues, and markers in them
-//! - `opened`: a device with its context, queues and programs
+//! - `place`: a device in a context
+//! - `allocation`: the memory that an address belongs to
+//! - `queue`, `event`: queues, points in them, and their times
+//! - `program`, `kernel`: programs, and kernels with their arguments
 
+mod allocation;
+pub(crate) mod event;
 pub(crate) mod handles;
+pub(crate) mod kernel;
 pub(crate) mod library;
-pub(crate) mod opened;
+pub(crate) mod place;
+pub(crate) mod program;
 pub(crate) mod queue;
 pub(crate) mod select;
 pub(crate) mod unified;

@@ -13,6 +13,8 @@ use opencl3::platform::{Platform, get_platforms};
 
 use super::library::{ANY, failed, library, text};
 use super::unified::Unified;
+use crate::kind::Kind;
+use crate::libsycl::native;
 
 /// The name of a device: its type, if given, and its number among the devices of that type.
 ///
@@ -22,18 +24,13 @@ use super::unified::Unified;
 /// | `sycl:1` | the second of all devices, in the order of [`SyclDevice::list`](crate::SyclDevice::list) |
 /// | `sycl:cpu`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` | the device of that type with that number, counted from 0 |
 /// | `opencl`, `opencl:cpu:0`, … | the same: SYCL's filter strings |
+/// | `level_zero`, `level_zero:gpu:0`, … | the device that SYCL finds by this filter string, through SYCL |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector {
+    /// Whether it is a device of Level Zero.
+    level_zero: bool,
     kind: Option<Kind>,
     number: Option<usize>,
-}
-
-/// The types of devices, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Gpu,
-    Accelerator,
-    Cpu,
 }
 
 /// A device that Haloport can use.
@@ -52,14 +49,16 @@ impl FromStr for Selector {
 
     fn from_str(text: &str) -> Result<Selector, DeviceError> {
         let wrong = || {
-            let expected = "`sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` or a filter string of SYCL's OpenCL \
-                            backend such as `opencl:cpu:0`";
+            let expected = "`sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` or a filter string of SYCL such as \
+                            `opencl:cpu:0` or `level_zero:gpu:0`";
             DeviceError::invalid("the name of a SYCL device", expected, format!("`{text}`"))
         };
         let mut parts = text.split(':').peekable();
-        if !matches!(parts.next(), Some("sycl" | "opencl")) {
+        let backend = parts.next();
+        if !matches!(backend, Some("sycl" | "opencl" | "level_zero")) {
             return Err(wrong());
         }
+        let level_zero = backend == Some("level_zero");
         let kind = parts.peek().and_then(|part| part.parse().ok());
         if kind.is_some() {
             parts.next();
@@ -68,19 +67,32 @@ impl FromStr for Selector {
         if parts.next().is_some() {
             return Err(wrong());
         }
-        Ok(Selector { kind, number })
+        Ok(Selector { level_zero, kind, number })
     }
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sycl")?;
+        f.write_str(if self.level_zero { "level_zero" } else { "sycl" })?;
         self.kind.iter().try_for_each(|kind| write!(f, ":{kind}"))?;
         self.number.iter().try_for_each(|number| write!(f, ":{number}"))
     }
 }
 
 impl Selector {
+    /// The filter string for SYCL, if the device is one that Haloport uses through SYCL.
+    pub(crate) fn filter(&self) -> Option<String> {
+        let backend = match self.level_zero {
+            true => "level_zero",
+            false if native::goes_through_sycl() => "opencl",
+            false => return None,
+        };
+        let kind = self.kind.map(|kind| kind.to_string());
+        let number = self.number.map(|number| number.to_string());
+        let parts = [Some(backend.to_string()), kind, number];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join(":"))
+    }
+
     /// The device of this name.
     pub(crate) fn find(&self) -> Result<Candidate, DeviceError> {
         let mut found = candidates()?;
@@ -195,29 +207,6 @@ impl fmt::Display for Candidate {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Gpu => "gpu",
-            Kind::Accelerator => "accelerator",
-            Kind::Cpu => "cpu",
-        })
-    }
-}
-
-impl FromStr for Kind {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Kind, ()> {
-        match text {
-            "gpu" => Ok(Kind::Gpu),
-            "accelerator" | "acc" => Ok(Kind::Accelerator),
-            "cpu" => Ok(Kind::Cpu),
-            _ => Err(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,11 +220,12 @@ mod tests {
             ("sycl:gpu:1", "sycl:gpu:1"),
             ("opencl:cpu:0", "sycl:cpu:0"),
             ("opencl:acc:2", "sycl:accelerator:2"),
+            ("level_zero:gpu:0", "level_zero:gpu:0"),
         ] {
             assert_eq!(name.parse::<Selector>().unwrap().to_string(), shown);
         }
         for bad in
-            ["", "cpu", "sycl:", "sycl:fpga:0", "sycl:gpu:x", "sycl:gpu:0:1", "level_zero:gpu:0", "sycl:-1"]
+            ["", "cpu", "sycl:", "sycl:fpga:0", "sycl:gpu:x", "sycl:gpu:0:1", "level_zero:fpga", "sycl:-1"]
         {
             let error = bad.parse::<Selector>().unwrap_err().to_string();
             assert!(error.ends_with(&format!("found `{bad}`")), "{error}");

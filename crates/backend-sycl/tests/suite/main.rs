@@ -11,4 +11,5 @@ mod programs;
 mod queues;
 mod scheduled;
 mod shared;
+mod through_sycl;
 mod trace;

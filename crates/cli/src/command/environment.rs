@@ -17,10 +17,11 @@ struct Variable {
 }
 
 /// All variables. `logs`, which reads `RUST_LOG`, checks it.
-const VARIABLES: [Variable; 11] = [
+const VARIABLES: [Variable; 12] = [
     Variable {
         name: "HALOPORT_CACHE_DIR",
-        help: "Folder for compiled kernels [default: ~/.cache/haloport/kernels]; empty for none",
+        help: "Folder for compiled kernels [default: $XDG_CACHE_HOME/haloport/kernels, or \
+               ~/.cache/haloport/kernels]; empty for none",
         check: |value| {
             let path = Path::new(value);
             let is_other = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
@@ -58,6 +59,12 @@ const VARIABLES: [Variable; 11] = [
         check: check_files,
     },
     Variable {
+        name: "HALOPORT_SYCL_SHIM",
+        help: "Folder of Haloport's library for libsycl, or its file [default: beside this program]",
+        // Only devices of Level Zero need it, and say what was looked for.
+        check: |_| Ok(()),
+    },
+    Variable {
         name: "HALOPORT_TIME_LIMIT",
         help: "Seconds that a rank waits for others before it ends with an error, or none [default: 1800]",
         check: check_limit,
@@ -70,8 +77,8 @@ const VARIABLES: [Variable; 11] = [
     Variable { name: "NO_COLOR", help: "If set, write nothing in colour", check: |_| Ok(()) },
     Variable {
         name: "RAYON_NUM_THREADS",
-        help: "Threads of the CPU device, if none are asked for [default: one for each core; one for each of several \
-               processes of a node]",
+        help: "Threads of the CPU device that `devices` lists [default: one for each core; one for each of several \
+               processes of a node]; jobs and benchmarks take one for each rank, or `--device cpu:threads=N`",
         check: |_| Ok(()),
     },
     Variable {

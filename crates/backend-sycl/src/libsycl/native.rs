@@ -1,4 +1,4 @@
-//! The OpenCL objects behind objects of a SYCL library.
+//! The OpenCL objects behind objects of SYCL's OpenCL backend.
 //!
 //! All code that depends on the binary interface of a C++ library is here. The process has loaded that library already,
 //! since it made the objects: it is looked for by its name, and never loaded here.
@@ -9,10 +9,13 @@ use std::sync::OnceLock;
 use haloport_core::device::DeviceError;
 use libloading::os::unix::{Library, RTLD_NOW};
 
-use crate::opencl::handles::{Context, Queue};
+use crate::opencl::handles::{Context, QueueHandle};
 
 /// The names of the library, one for each version of its binary interface that has the functions below.
 const NAMES: [&str; 3] = ["libsycl.so.9", "libsycl.so.8", "libsycl.so.7"];
+
+/// For tests: `sycl` has queues of SYCL's OpenCL backend served through SYCL, `sycl-alone` as those of other backends.
+const VARIABLE: &str = "HALOPORT_SYCL_DRIVER";
 
 /// `sycl::backend::opencl`.
 const OPENCL: c_char = 1;
@@ -36,14 +39,17 @@ struct Functions {
     context_native: NativeContext,
 }
 
-/// The OpenCL queue behind a `sycl::queue`.
+/// The OpenCL queue behind a `sycl::queue`; `None` if it is of another backend, or if
+/// [`VARIABLE`] asks for commands through SYCL.
 ///
 /// # Safety
 /// `queue` is a live `sycl::queue` of the library that the process has loaded.
-pub(crate) unsafe fn native_queue(queue: *mut c_void) -> Result<Queue, DeviceError> {
+pub(crate) unsafe fn queue(queue: *mut c_void) -> Result<Option<QueueHandle>, DeviceError> {
     let functions = functions()?;
     // SAFETY: the caller's promise. Member functions take the object as their first argument.
-    on_opencl("a `sycl::queue`", unsafe { (functions.queue_backend)(queue) })?;
+    if unsafe { (functions.queue_backend)(queue) } != OPENCL || goes_through_sycl() {
+        return Ok(None);
+    }
     let mut kind = 0;
     // SAFETY: the same; the number is a local variable, and the returned reference to a `cl_command_queue` is the
     // caller's.
@@ -51,38 +57,37 @@ pub(crate) unsafe fn native_queue(queue: *mut c_void) -> Result<Queue, DeviceErr
     match raw.is_null() {
         true => Err(DeviceError::invalid("a `sycl::queue`", "a queue of OpenCL behind it", "null")),
         // SAFETY: as above.
-        false => Ok(unsafe { Queue::own(raw) }),
+        false => Ok(Some(unsafe { QueueHandle::own(raw) })),
     }
 }
 
-/// The OpenCL context behind a `sycl::context`.
+/// The OpenCL context behind a `sycl::context`; `None` as for [`queue`].
 ///
 /// # Safety
 /// `context` is a live `sycl::context` of the library that the process has loaded.
-pub(crate) unsafe fn native_context(context: *mut c_void) -> Result<Context, DeviceError> {
+pub(crate) unsafe fn context(context: *mut c_void) -> Result<Option<Context>, DeviceError> {
     let functions = functions()?;
     // SAFETY: the caller's promise. Member functions take the object as their first argument.
-    on_opencl("a `sycl::context`", unsafe { (functions.context_backend)(context) })?;
+    if unsafe { (functions.context_backend)(context) } != OPENCL || goes_through_sycl() {
+        return Ok(None);
+    }
     // SAFETY: the same; the returned reference to a `cl_context` is the caller's.
     let raw = unsafe { (functions.context_native)(context) };
     match raw.is_null() {
         true => Err(DeviceError::invalid("a `sycl::context`", "a context of OpenCL behind it", "null")),
         // SAFETY: as above.
-        false => Ok(unsafe { Context::own(raw) }),
+        false => Ok(Some(unsafe { Context::own(raw) })),
     }
 }
 
-fn on_opencl(what: &'static str, backend: c_char) -> Result<(), DeviceError> {
-    let expected = "one of SYCL's OpenCL backend: choose its device as `opencl:gpu` or `opencl:cpu`, or set \
-                    ONEAPI_DEVICE_SELECTOR=opencl:gpu for the whole program";
-    let found = match backend {
-        OPENCL => return Ok(()),
-        2 => "one of the Level Zero backend".into(),
-        3 => "one of the CUDA backend".into(),
-        6 => "one of the HIP backend".into(),
-        other => format!("one of the backend with the number {other}"),
-    };
-    Err(DeviceError::invalid(what, expected, found))
+/// Whether queues and devices of the OpenCL backend are served through SYCL, too.
+pub(crate) fn goes_through_sycl() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|driver| driver == "sycl" || driver == "sycl-alone")
+}
+
+/// Whether OpenCL behind a queue of SYCL is left alone, as if there were none.
+pub(super) fn leaves_opencl_alone() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|driver| driver == "sycl-alone")
 }
 
 /// The functions of the library that the process has loaded.
@@ -132,18 +137,5 @@ impl Functions {
         // Never closed: the functions are used as long as the process runs.
         std::mem::forget(library);
         Ok(functions)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{OPENCL, on_opencl};
-
-    #[test]
-    fn a_queue_of_level_zero_is_refused_with_the_way_to_opencl() {
-        assert!(on_opencl("a `sycl::queue`", OPENCL).is_ok());
-        let error = on_opencl("a `sycl::queue`", 2).unwrap_err().to_string();
-        assert!(error.contains("ONEAPI_DEVICE_SELECTOR=opencl:gpu"), "{error}");
-        assert!(error.ends_with("found one of the Level Zero backend"), "{error}");
     }
 }

@@ -1,0 +1,17 @@
+//! SYCL itself, through the functions of `shim/haloport_sycl.h`, from the bottom up:
+//!
+//! - `shim`: the library of these functions, found beside the SYCL library that the process has loaded
+//! - `handles`: owners of its objects
+//! - `place`: a device in a context
+//! - `queue`: queues, and points in them
+//! - `program`: programs, and kernels with their arguments
+//! - `spirv`: Haloport's own kernels
+//! - `native`: without that library, the OpenCL objects behind those of SYCL
+
+pub(crate) mod handles;
+pub(crate) mod native;
+pub(crate) mod place;
+pub(crate) mod program;
+pub(crate) mod queue;
+pub(crate) mod shim;
+mod spirv;

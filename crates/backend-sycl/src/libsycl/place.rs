@@ -1,0 +1,273 @@
+//! A device in a context of SYCL.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Arc;
+
+use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo, MemoryKind, Pointer};
+
+use super::handles::PlaceHandle;
+use super::native;
+use super::shim::{self, Functions, Object, PlaceInfo};
+use crate::foreign::{Allocation, not_of_context};
+use crate::kind::Kind;
+use crate::opencl;
+use crate::opencl::handles::Context;
+use crate::opencl::library::ANY;
+
+/// A device in a context of SYCL.
+pub(crate) struct Place {
+    found: Arc<Found>,
+    kind: Kind,
+    info: DeviceInfo,
+    /// The same device and context in OpenCL, for a queue of SYCL's OpenCL backend: its compiler, its gates and the
+    /// bounds of its allocations.
+    pub(super) opencl: Option<Arc<opencl::place::Place>>,
+}
+
+/// A place that is not open yet.
+pub(crate) struct Found {
+    functions: &'static Functions,
+    raw: PlaceHandle,
+}
+
+/// The backends of DPC++: `sycl::backend`.
+const OPENCL: i32 = 1;
+
+impl Found {
+    /// The device and context of a queue.
+    ///
+    /// # Safety
+    /// `queue` is a live `sycl::queue` of the library that the process has loaded.
+    pub(crate) unsafe fn of_queue(queue: *const c_void) -> Result<Found, DeviceError> {
+        // SAFETY: the caller's promise.
+        Found::made("the place of a sycl::queue", |functions, out| unsafe {
+            (functions.place_of_queue)(queue, out)
+        })
+    }
+
+    /// The device of a context whose memory is at `address`, if that is not null, else its only device.
+    ///
+    /// # Safety
+    /// `context` is a live `sycl::context` of the library that the process has loaded.
+    pub(crate) unsafe fn of_context(
+        context: *const c_void,
+        address: *const c_void,
+    ) -> Result<Found, DeviceError> {
+        // SAFETY: the caller's promise; the address is not followed.
+        Found::made("the place of a sycl::context", |functions, out| unsafe {
+            (functions.place_of_context)(context, address, out)
+        })
+    }
+
+    /// The device that a filter string names, in the default context of its platform.
+    pub(crate) fn of_filter(filter: &str) -> Result<Found, DeviceError> {
+        let c_filter = CString::new(filter).map_err(|_| {
+            DeviceError::invalid("a filter string of SYCL", "no zero byte", format!("{filter:?}"))
+        })?;
+        // SAFETY: the text ends with 0.
+        let found = Found::made("sycl::ext::oneapi::filter_selector", |functions, out| unsafe {
+            (functions.place_of_filter)(c_filter.as_ptr(), out)
+        });
+        found.map_err(|error| match error {
+            DeviceError::Driver { message, .. } => DeviceError::NotFound {
+                what: format!("the device `{filter}`"),
+                looked_for: format!("it among the devices of SYCL ({message})"),
+                advice: "see which devices `sycl-ls` lists, or choose one of OpenCL, such as `sycl:gpu`"
+                    .into(),
+            },
+            other => other,
+        })
+    }
+
+    fn made(
+        call: &'static str,
+        make: impl FnOnce(&Functions, *mut Object) -> c_int,
+    ) -> Result<Found, DeviceError> {
+        let functions = shim::functions()?;
+        let mut raw = ptr::null_mut();
+        functions.checked(make(functions, &raw mut raw), call, ANY)?;
+        // SAFETY: the call has made the place for its caller.
+        Ok(Found { functions, raw: unsafe { PlaceHandle::own(functions, raw) } })
+    }
+}
+
+impl Place {
+    /// Opens a place, whose context gets this number.
+    pub(crate) fn open(found: Arc<Found>, number: u32) -> Result<Place, DeviceError> {
+        let about = about(&found)?;
+        let has_opencl = about.backend == OPENCL && !native::leaves_opencl_alone();
+        let opencl = if has_opencl { opencl_behind(&found, number)? } else { None };
+        let kind = match about.kind {
+            0 => Kind::Gpu,
+            1 => Kind::Accelerator,
+            2 => Kind::Cpu,
+            other => {
+                let expected = "a GPU, an accelerator or a CPU";
+                return Err(DeviceError::invalid(
+                    "the device of a SYCL queue",
+                    expected,
+                    format!("type {other}"),
+                ));
+            }
+        };
+        let info = info_of(&about, kind, number, opencl.as_deref());
+        Ok(Place { found, kind, info, opencl })
+    }
+
+    /// Whether it is the same device in the same context.
+    pub(crate) fn is(&self, found: &Found) -> bool {
+        // SAFETY: both are live.
+        unsafe { (self.functions().place_equal)(self.raw(), found.raw.raw()) != 0 }
+    }
+
+    pub(super) fn functions(&self) -> &'static Functions {
+        self.found.functions
+    }
+
+    pub(super) fn raw(&self) -> Object {
+        self.found.raw.raw()
+    }
+
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    pub(crate) fn id(&self) -> DeviceId {
+        self.info.id
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The addresses of the `cl_context` and the `cl_device_id`, for SYCL's OpenCL backend, else zeros.
+    pub(crate) fn native(&self) -> (usize, usize) {
+        self.opencl.as_ref().map_or((0, 0), |place| place.native())
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("the SYCL context of {}", self.id())
+    }
+
+    /// Whether the driver compiles OpenCL C for certain.
+    pub(crate) fn has_compiler(&self) -> bool {
+        self.opencl.is_some()
+    }
+
+    pub(crate) fn offers(&self, kind: MemoryKind) -> bool {
+        match kind {
+            MemoryKind::Device => true,
+            MemoryKind::Pinned => self.info.capabilities.pinned_memory,
+            MemoryKind::Shared => self.info.capabilities.shared_memory,
+        }
+    }
+
+    /// Allocates memory of a kind that the device has, not initialised; null if there is not enough.
+    pub(crate) fn allocate(&self, bytes: usize, kind: MemoryKind) -> *mut c_void {
+        let kind = match kind {
+            MemoryKind::Device => 0,
+            MemoryKind::Pinned => 1,
+            MemoryKind::Shared => 2,
+        };
+        let mut memory = ptr::null_mut();
+        // SAFETY: the place is live.
+        let status = unsafe { (self.functions().allocate)(self.raw(), kind, bytes, &raw mut memory) };
+        if status == shim::OK { memory } else { ptr::null_mut() }
+    }
+
+    /// # Safety
+    /// `memory` came from [`allocate`](Place::allocate), is freed once, and no command uses it any more.
+    pub(crate) unsafe fn free(&self, memory: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.functions().free)(self.raw(), memory) };
+    }
+
+    /// The allocation that an address points into.
+    pub(crate) fn allocation(&self, pointer: Pointer) -> Result<Allocation, DeviceError> {
+        if let Some(opencl) = &self.opencl {
+            return opencl.allocation(pointer);
+        }
+        let (mut kind, mut here) = (0, 0);
+        let address = pointer.as_ptr().cast::<c_void>().cast_const();
+        // SAFETY: the place is live; the address is not followed.
+        let status =
+            unsafe { (self.functions().memory_at)(self.raw(), address, &raw mut kind, &raw mut here) };
+        self.functions().checked(status, "the kind of memory at an address", self.id())?;
+        let kind = match kind {
+            0 => MemoryKind::Device,
+            1 => MemoryKind::Pinned,
+            2 => MemoryKind::Shared,
+            _ => {
+                let found = "one of another context, or not of unified shared memory";
+                return Err(not_of_context(&self.name(), pointer, found));
+            }
+        };
+        if kind == MemoryKind::Device && here == 0 {
+            return Err(not_of_context(&self.name(), pointer, "one of another device of the context"));
+        }
+        Ok(Allocation { kind, addresses: None })
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").field(&self.info).finish()
+    }
+}
+
+fn about(found: &Found) -> Result<PlaceInfo, DeviceError> {
+    let mut about = MaybeUninit::<PlaceInfo>::zeroed();
+    // SAFETY: the place is live.
+    let status = unsafe { (found.functions.place_about)(found.raw.raw(), about.as_mut_ptr()) };
+    found.functions.checked(status, "the properties of a SYCL device", ANY)?;
+    // SAFETY: zeros are valid, and the call has written the rest.
+    Ok(unsafe { about.assume_init() })
+}
+
+/// The same device and context in OpenCL; `None` if Haloport cannot use the device there.
+fn opencl_behind(found: &Found, number: u32) -> Result<Option<Arc<opencl::place::Place>>, DeviceError> {
+    let (mut context, mut device) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the place is live.
+    let status =
+        unsafe { (found.functions.place_opencl)(found.raw.raw(), &raw mut context, &raw mut device) };
+    found.functions.checked(status, "the OpenCL context of a SYCL context", ANY)?;
+    // SAFETY: the call has taken a reference to the context for its caller.
+    let context = unsafe { Context::own(context) };
+    let candidate = opencl::select::candidate_of(device).ok();
+    candidate.map(|candidate| opencl::place::Place::in_context(candidate, context, number)).transpose()
+}
+
+fn info_of(about: &PlaceInfo, kind: Kind, number: u32, opencl: Option<&opencl::place::Place>) -> DeviceInfo {
+    let text = |text: &[c_char]| {
+        let bytes: Vec<u8> = text.iter().map(|byte| byte.cast_unsigned()).collect();
+        CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().trim().to_string()
+    };
+    let index = opencl.map_or(0, |place| place.id().index);
+    DeviceInfo {
+        id: DeviceId { backend: "sycl", index, context: number },
+        name: text(&about.name),
+        driver: format!("{}, by SYCL", text(&about.driver)),
+        compute_units: about.compute_units as usize,
+        memory_bytes: Some(about.memory_bytes),
+        asynchronous: true,
+        host_accessible: false,
+        separate_memory: kind != Kind::Cpu && opencl.is_none_or(|place| place.info().separate_memory),
+        double_precision: about.double_precision != 0,
+        half_precision: about.half_precision != 0,
+        stream_priorities: true,
+        shared_queues: false,
+        capabilities: Capabilities {
+            immediate_streams: false,
+            gates: opencl.is_some(),
+            stream_words: false,
+            pinned_memory: about.host_memory != 0,
+            shared_memory: about.shared_memory != 0,
+            combining: true,
+            memory_export: false,
+            stream_messages: false,
+        },
+    }
+}

@@ -1,0 +1,319 @@
+//! Queues, and points in them.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use haloport_core::device::{DeviceError, DeviceId, Pointer, Priority};
+
+use super::handles::{EventHandle, QueueHandle};
+use super::place::Place;
+use super::program::Kernel;
+use super::shim::{Functions, QueueInfo};
+use crate::driver::NdRange;
+use crate::opencl::library::count_blocking_call;
+
+/// A queue of Haloport, or one that shares the queue of the program.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    place: Arc<Place>,
+    queue: QueueHandle,
+    /// The address of the `sycl::queue`: the program's, if that outlives this, else its own.
+    handle: usize,
+    in_order: bool,
+    /// Whether its events have a time.
+    profiling: bool,
+    /// A second queue with profiling, made for the first event with timing: queues with profiling are slower.
+    clock: OnceLock<Box<Queue>>,
+}
+
+/// A point in a queue.
+pub(crate) struct Marker {
+    functions: &'static Functions,
+    event: EventHandle,
+    in_order: bool,
+    device: DeviceId,
+}
+
+impl Queue {
+    /// Makes an in-order queue.
+    pub(crate) fn new(place: &Arc<Place>, priority: Priority) -> Result<Queue, DeviceError> {
+        let priority = match priority {
+            Priority::High => 1,
+            Priority::Normal => 0,
+            Priority::Low => -1,
+        };
+        Queue::create(place, priority, false)
+    }
+
+    /// Makes an in-order queue. The priority is 0, or above or below.
+    fn create(place: &Arc<Place>, priority: i32, profiling: bool) -> Result<Queue, DeviceError> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the place is live.
+        let status = unsafe {
+            (place.functions().queue_create)(place.raw(), priority, i32::from(profiling), &raw mut raw)
+        };
+        place.functions().checked(status, "making a sycl::queue", place.id())?;
+        // SAFETY: the call has made the queue for its caller.
+        let queue = unsafe { QueueHandle::own(place.functions(), raw) };
+        // SAFETY: the queue is live.
+        let handle = unsafe { (place.functions().queue_handle)(queue.raw()) }.addr();
+        Ok(Queue {
+            place: Arc::clone(place),
+            queue,
+            handle,
+            in_order: true,
+            profiling,
+            clock: OnceLock::new(),
+        })
+    }
+
+    /// Shares a queue of the program, if it is of this place.
+    ///
+    /// # Safety
+    /// `handle` is the address of a live `sycl::queue`; if `borrowed`, it outlives this one.
+    pub(crate) unsafe fn foreign(
+        place: &Arc<Place>,
+        handle: usize,
+        borrowed: bool,
+    ) -> Result<Queue, DeviceError> {
+        let functions = place.functions();
+        let mut raw = ptr::null_mut();
+        // SAFETY: the caller's promise.
+        let status = unsafe { (functions.queue_adopt)(handle as *const c_void, &raw mut raw) };
+        functions.checked(status, "sharing a sycl::queue", place.id())?;
+        // SAFETY: the call has made the object for its caller.
+        let queue = unsafe { QueueHandle::own(functions, raw) };
+        let mut about = QueueInfo::default();
+        // SAFETY: queue and place are live.
+        let status = unsafe { (functions.queue_about)(queue.raw(), &raw mut about) };
+        functions.checked(status, "the properties of a sycl::queue", place.id())?;
+        // SAFETY: as above.
+        if unsafe { (functions.queue_is_of)(queue.raw(), place.raw()) } == 0 {
+            return Err(DeviceError::invalid(
+                "the handle of a SYCL stream",
+                format!("a queue of {}", place.name()),
+                "one of another context or device",
+            ));
+        }
+        let (in_order, profiling) = (about.in_order != 0, about.profiling != 0);
+        // SAFETY: as above.
+        let own = unsafe { (functions.queue_handle)(queue.raw()) }.addr();
+        let handle = if borrowed { handle } else { own };
+        Ok(Queue { place: Arc::clone(place), queue, handle, in_order, profiling, clock: OnceLock::new() })
+    }
+
+    /// The address of the `sycl::queue`.
+    pub(crate) fn handle(&self) -> usize {
+        self.handle
+    }
+
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// SYCL has no queues whose commands are executed by the thread that puts them there.
+    pub(crate) fn is_immediate(&self) -> bool {
+        false
+    }
+
+    /// Puts a copy into the queue. If `blocking`, it is complete when the call returns.
+    ///
+    /// # Safety
+    /// As for [`Device::copy`](haloport_core::device::Device::copy), on this queue.
+    pub(crate) unsafe fn copy(
+        &self,
+        (source, target): (Pointer, Pointer),
+        bytes: usize,
+        blocking: bool,
+    ) -> Result<(), DeviceError> {
+        let (from, to) = (source.as_ptr().cast::<c_void>(), target.as_ptr().cast::<c_void>());
+        // SAFETY: the caller's promise.
+        let status = unsafe { (self.functions().copy)(self.queue.raw(), to, from, bytes) };
+        let put = self.checked(status, "sycl::queue::memcpy");
+        // Wait even after an error: when this returns the caller may reuse the memory.
+        let done = if blocking { self.finish() } else { Ok(()) };
+        put.and(done)
+    }
+
+    /// Whether [`fill`](Queue::fill) takes elements of this value: SYCL fills with bytes alone on all backends.
+    pub(crate) fn fills(&self, _target: Pointer, element: &[u8]) -> bool {
+        element.iter().all(|byte| *byte == element[0])
+    }
+
+    /// Puts a fill of `bytes` bytes into the queue.
+    ///
+    /// # Safety
+    /// As for [`Device::fill`](haloport_core::device::Device::fill), on this queue, which [`fills`](Queue::fills) so.
+    pub(crate) unsafe fn fill(
+        &self,
+        target: Pointer,
+        element: &[u8],
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        let byte = element.first().map_or(0, |byte| i32::from(*byte));
+        // SAFETY: the caller's promise.
+        let status =
+            unsafe { (self.functions().fill)(self.queue.raw(), target.as_ptr().cast(), byte, bytes) };
+        self.checked(status, "sycl::queue::memset")
+    }
+
+    /// Puts a kernel into the queue, whose arguments are all set.
+    ///
+    /// # Safety
+    /// As for [`Device::launch`](haloport_core::device::Device::launch), on this queue.
+    pub(crate) unsafe fn launch(&self, kernel: &Kernel, range: NdRange) -> Result<(), DeviceError> {
+        let arguments = kernel.arguments();
+        let (global, group) = (range.global.as_ptr(), range.group.as_ptr());
+        // SAFETY: queue and kernel are live, the sizes have three numbers each, the arguments' values live as long as the
+        // kernel, and the caller promised that it may run.
+        let status = unsafe {
+            (self.functions().launch)(
+                self.queue.raw(),
+                kernel.raw(),
+                global,
+                group,
+                arguments.as_ptr(),
+                arguments.len(),
+            )
+        };
+        self.checked(status, "launching a kernel of SYCL")
+    }
+
+    /// Makes later commands wait for all earlier ones, and for `event` if there is one.
+    pub(crate) fn barrier(&self, event: Option<&Marker>) -> Result<(), DeviceError> {
+        let event = event.map(|event| event.event.raw());
+        let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: queue and event are live.
+        let status = unsafe {
+            (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), ptr::null_mut())
+        };
+        self.checked(status, "a barrier in a sycl::queue")
+    }
+
+    /// Puts a marker into the queue, which is reached when all earlier commands are complete.
+    pub(crate) fn marker(&self) -> Result<Marker, DeviceError> {
+        self.marker_behind(None)
+    }
+
+    /// A marker of a queue with profiling that is reached together with `reached`, a marker of this queue.
+    pub(crate) fn time_of(&self, reached: &Marker) -> Result<Marker, DeviceError> {
+        let clock = match self.clock.get() {
+            _ if self.profiling => self,
+            Some(clock) => clock,
+            None => {
+                let clock = Box::new(Queue::create(&self.place, 0, true)?);
+                self.clock.get_or_init(|| clock)
+            }
+        };
+        clock.marker_behind(Some(reached))
+    }
+
+    /// Blocks until all commands in the queue are complete.
+    ///
+    /// For a queue that is out of order, the thread polls, as [`Marker::wait`] does.
+    pub(crate) fn finish(&self) -> Result<(), DeviceError> {
+        if !self.in_order {
+            self.marker()?.wait()?;
+        }
+        count_blocking_call();
+        // SAFETY: the queue is live.
+        let status = unsafe { (self.functions().queue_wait)(self.queue.raw()) };
+        self.checked(status, "sycl::queue::wait")
+    }
+
+    fn marker_behind(&self, event: Option<&Marker>) -> Result<Marker, DeviceError> {
+        let event = event.map(|event| event.event.raw());
+        let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let mut raw = ptr::null_mut();
+        // SAFETY: queue and event are live.
+        let status = unsafe {
+            (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), &raw mut raw)
+        };
+        self.checked(status, "a barrier in a sycl::queue")?;
+        // SAFETY: the call has made the event for its caller.
+        let event = unsafe { EventHandle::own(self.functions(), raw) };
+        Ok(Marker::new(self.functions(), event, self.in_order, self.place.id()))
+    }
+
+    fn functions(&self) -> &'static Functions {
+        self.place.functions()
+    }
+
+    fn checked(&self, status: std::ffi::c_int, call: &'static str) -> Result<(), DeviceError> {
+        self.functions().checked(status, call, self.place.id())
+    }
+}
+
+impl Marker {
+    fn new(functions: &'static Functions, event: EventHandle, in_order: bool, device: DeviceId) -> Marker {
+        Marker { functions, event, in_order, device }
+    }
+
+    /// The address of the `sycl::event`.
+    pub(crate) fn handle(&self) -> usize {
+        // SAFETY: the event is live.
+        unsafe { (self.functions.event_handle)(self.event.raw()) }.addr()
+    }
+
+    /// Blocks until the marker is reached.
+    ///
+    /// For a queue that is out of order, the thread polls: in Intel's CPU runtime (2026.2), on which SYCL's OpenCL
+    /// backend may stand, two threads that wait for such queues can wait for each other for ever.
+    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
+        const YIELDS: u32 = 200;
+        count_blocking_call();
+        let mut polls = 0;
+        while !self.in_order && !self.is_reached()? {
+            if polls < YIELDS {
+                thread::yield_now()
+            } else {
+                thread::sleep(Duration::from_micros(50))
+            }
+            polls += 1;
+        }
+        // SAFETY: the event is live.
+        let status = unsafe { (self.functions.event_wait)(self.event.raw()) };
+        self.functions.checked(status, "sycl::event::wait", self.device)
+    }
+
+    pub(crate) fn is_reached(&self) -> Result<bool, DeviceError> {
+        let mut reached = 0;
+        // SAFETY: the event is live.
+        let status = unsafe { (self.functions.event_is_reached)(self.event.raw(), &raw mut reached) };
+        self.functions.checked(status, "the status of a sycl::event", self.device)?;
+        Ok(reached != 0)
+    }
+
+    /// The time at which the marker, which belongs to a queue with profiling, was reached: waits for it.
+    pub(crate) fn time(&self) -> Result<u64, DeviceError> {
+        let mut nanoseconds = 0;
+        // SAFETY: the event is live.
+        let status = unsafe { (self.functions.event_time)(self.event.raw(), &raw mut nanoseconds) };
+        self.functions.checked(status, "the time of a sycl::event", self.device)?;
+        Ok(nanoseconds)
+    }
+}
+
+/// A marker that is reached when the function is called or dropped: an event of OpenCL.
+pub(crate) fn gate(place: &Place) -> Result<(Marker, Box<dyn FnOnce() + Send>), DeviceError> {
+    let Some(opencl) = &place.opencl else {
+        return Err(DeviceError::Unsupported { what: "gates, except by OpenCL", device: place.id() });
+    };
+    let (reached, open) = opencl.gate()?;
+    let mut raw = ptr::null_mut();
+    // SAFETY: the event is live and of the place's context.
+    let status = unsafe { (place.functions().event_of_opencl)(place.raw(), reached.raw(), &raw mut raw) };
+    place.functions().checked(status, "sycl::make_event", place.id())?;
+    // SAFETY: the call has made the event for its caller.
+    let event = unsafe { EventHandle::own(place.functions(), raw) };
+    Ok((Marker::new(place.functions(), event, true, place.id()), open))
+}
+
+impl std::fmt::Debug for Marker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Marker({:?} of {})", self.event, self.device)
+    }
+}
