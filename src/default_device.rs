@@ -24,10 +24,7 @@ pub fn default_device() -> Result<DefaultDevice, DeviceError> {
         if #[cfg(any(feature = "cuda", feature = "sycl"))] {
             DefaultDevice::new()
         } else {
-            match std::env::var_os("RAYON_NUM_THREADS") {
-                Some(_) => DefaultDevice::new(),
-                None => DefaultDevice::with_threads(1),
-            }
+            DefaultDevice::with_threads(haloport_cpu::threads_asked_for().unwrap_or(1))
         }
     }
 }

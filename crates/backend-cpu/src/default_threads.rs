@@ -2,12 +2,20 @@
 
 use haloport_core::launcher::several_on_node;
 
+/// The number of threads that the environment variable `RAYON_NUM_THREADS` asks for. As in rayon, a value of 0, or one
+/// that is no number, counts as not set.
+pub fn threads_asked_for() -> Option<usize> {
+    asked_for(|name| std::env::var(name).ok())
+}
+
 /// Returns the value of `RAYON_NUM_THREADS`, if it is set; otherwise 1 if a launcher has started several processes on
-/// this node, and `cores` if not. As in rayon, a value of 0, or one that is no number, counts as not set.
+/// this node, and `cores` if not.
 pub(crate) fn default_threads(variable: impl Fn(&str) -> Option<String>, cores: impl Fn() -> usize) -> usize {
-    let asked =
-        variable("RAYON_NUM_THREADS").and_then(|text| text.parse().ok()).filter(|threads| *threads > 0);
-    asked.unwrap_or_else(|| if several_on_node(variable) { 1 } else { cores() })
+    asked_for(&variable).unwrap_or_else(|| if several_on_node(variable) { 1 } else { cores() })
+}
+
+fn asked_for(variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    variable("RAYON_NUM_THREADS").and_then(|text| text.parse().ok()).filter(|threads| *threads > 0)
 }
 
 #[cfg(test)]

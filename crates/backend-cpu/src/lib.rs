@@ -18,5 +18,6 @@ mod kernels;
 
 pub use buffer::CpuBuffer;
 pub use copies::list::{COPY_INLINE_BYTES, CpuCopies};
+pub use default_threads::threads_asked_for;
 pub use device::{CpuDevice, CpuEvent, CpuStream};
 pub use kernels::{CpuKernel, CpuLaunch, KERNEL_INLINE_INDICES};

@@ -668,7 +668,7 @@ contains
 
   ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or two for each axis: below
   ! and above. The grid is split evenly, into `parts` along each axis if they are given, or this rank owns the cells from `lower`
-  ! to `upper`, which count from 1. Each list has one value for all axes, or one for each; others are refused.
+  ! to `upper`, which count from 1. Each other list has one value for all axes, or one for each; other lengths are refused.
   !
   ! `clipped` halos have no cells beyond ends of the grid that are not periodic. With `like`, a pattern of another grid, this grid is cut
   ! as that one is, and ends elsewhere: so are the nodes of a staggered grid, of which there is one more than cells along an axis.

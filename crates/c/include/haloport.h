@@ -6,9 +6,10 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready, NaN.
+ * - After a failure, results are empty, but for the list of hp_comm_threads: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready, NaN.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
- *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED.
+ *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED. If it is the communicator or the
+ *   pattern itself, such as null, the others are not told, and wait until their time limit.
  * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
  *
  * The contract. Null, sizes and numbers are checked, and wrong ones refused; on these promises the library relies:
@@ -44,7 +45,7 @@ extern "C" {
 typedef enum hp_status {
     HP_OK = 0,
     HP_ARGUMENT = 1,     /* an argument is wrong, such as a rank that does not exist */
-    HP_REFUSED = 2,      /* the ranks disagree, or another rank has a wrong argument; all ranks have the same text */
+    HP_REFUSED = 2,      /* the ranks disagree, and all have the same text; or another rank, which it names, has a wrong argument */
     HP_TRANSPORT = 3,    /* another rank failed, or MPI is missing or not running */
     HP_TIME_LIMIT = 4,   /* other ranks did not answer in time */
     HP_DEVICE = 5,       /* a device or its driver failed, or is missing */

@@ -2,7 +2,7 @@
 //
 //   auto comm = haloport::communicator::mpi(MPI_COMM_WORLD);
 //   auto cells = haloport::pattern::split(comm, grid);
-//   haloport::plan update(cells, u, v);            // collective; anything with extent(i) and stride(i)
+//   haloport::plan update(cells, u, v);            // collective; Kokkos::View, std::mdspan, or what `describe` takes
 //   update(u, v);                                  // any views of these layouts
 //   auto pending = update.start(u, v, haloport::on(stream));
 //   interior(u, v);
@@ -109,6 +109,13 @@ auto *data_of(const V &view) {
     }
 }
 
+// Whether a view says where its elements lie, as std::vector, for example, does not.
+template <class V, class = void>
+struct has_layout : std::false_type {};
+template <class V>
+struct has_layout<V, std::void_t<decltype(std::declval<const V &>().extent(0)), decltype(std::declval<const V &>().stride(0))>>
+    : std::true_type {};
+
 template <class V>
 constexpr int rank_of() {
     if constexpr (has_rank_function<V>::value) {
@@ -141,6 +148,7 @@ constexpr hp_type type_of() {
 /// are no roles, or one for each axis.
 template <class V>
 hp_array describe(const V &view, const std::vector<int> &roles = {}) {
+    static_assert(detail::has_layout<V>::value, "a view has extent(axis) and stride(axis); describe others by an hp_array");
     using element = std::remove_cv_t<std::remove_pointer_t<decltype(detail::data_of(view))>>;
     static_assert(detail::rank_of<V>() <= 8, "arrays have at most 8 axes");
     if (!roles.empty()) detail::check_length("roles", roles.size(), detail::rank_of<V>());
@@ -504,8 +512,10 @@ public:
 
     /// Starts an exchange of these views; of none, if the plan is fixed. The last argument may be a stream, such as `on(stream)`; by
     /// default it is the default stream. As many as `options::in_flight` says can be in flight, and be finished in any order.
+    /// Views of other extents, strides or elements than those of the plan are refused.
     template <class... V>
     pending start(const V &...views_and_stream) {
+        check_layouts(0, views_and_stream...);
         call<V...> of(views_and_stream...);
         hp_ticket ticket = HP_NO_TICKET;
         check(hp_start(get(), checked(of.data.data(), of.count), of.stream, &ticket));
@@ -515,6 +525,7 @@ public:
     /// Fills the halos of these views; the last argument may be a stream, as in `start`.
     template <class... V>
     void operator()(const V &...views_and_stream) {
+        check_layouts(0, views_and_stream...);
         call<V...> of(views_and_stream...);
         check(hp_exchange(get(), checked(of.data.data(), of.count), of.stream));
     }
@@ -546,6 +557,26 @@ private:
         check(hp_plan_create(of.get(), static_cast<std::int32_t>(count / per_field), like, addresses.data(), &with, &made));
         handle_.reset(made);
         fixed_ = with.fixed != 0;
+        layouts_.assign(like, like + count);
+    }
+
+    void check_layouts(std::size_t) const {}
+    template <class First, class... Rest>
+    void check_layouts(std::size_t place, const First &first, const Rest &...rest) const {
+        if constexpr (detail::has_layout<First>::value) {
+            if (place < layouts_.size() && !is_like(layouts_[place], haloport::describe(first)))
+                throw error(HP_ARGUMENT, "array " + std::to_string(place) +
+                                             ": expected the extents, strides and elements of the plan's array, found others");
+        }
+        check_layouts(place + 1, rest...);
+    }
+    static bool is_like(const hp_array &one, const hp_array &other) {
+        bool same = one.type == other.type && one.element_bytes == other.element_bytes && one.axes == other.axes;
+        for (int axis = 0; same && axis < one.axes; axis++) {
+            const bool is_short = one.extent[axis] < 2; // its stride has no effect
+            same = one.extent[axis] == other.extent[axis] && (is_short || one.stride[axis] == other.stride[axis]);
+        }
+        return same;
     }
 
     // Removes the addresses of arrays that have none, and returns the number of the others.
@@ -608,6 +639,7 @@ private:
     detail::handle<hp_plan, hp_plan_free> handle_;
     // Of each array.
     std::vector<bool> has_address_;
+    std::vector<hp_array> layouts_;
     bool fixed_ = false;
 };
 

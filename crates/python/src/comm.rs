@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haloport::comm::ExactSum;
-use haloport::cpu::CpuDevice;
+use haloport::cpu::{CpuDevice, threads_asked_for};
 use haloport::{Reduction, mpi};
 use haloport_core::launcher;
 use pyo3::IntoPyObjectExt;
@@ -45,8 +45,17 @@ pub(crate) struct Communicator {
 
 struct Inner {
     comm: Held<haloport::Communicator>,
+    /// Of a Cartesian communicator of mpi4py.
+    cartesian: Option<Cartesian>,
     /// The CPU as this rank uses it.
     cpu: Mutex<Option<CpuDevice>>,
+}
+
+/// The decomposition of a Cartesian communicator of mpi4py, along its dimensions.
+#[derive(Debug, Clone)]
+pub(crate) struct Cartesian {
+    pub(crate) parts: Vec<usize>,
+    pub(crate) periodic: Vec<bool>,
 }
 
 /// What ranks have agreed on.
@@ -310,7 +319,16 @@ impl Communicator {
 
     fn new(comm: haloport::Communicator) -> Communicator {
         comm.set_interrupt(Some(interrupt::check()));
-        Communicator { inner: Arc::new(Inner { comm: Held::new(comm), cpu: Mutex::default() }) }
+        Communicator::with_cartesian(comm, None)
+    }
+
+    fn with_cartesian(comm: haloport::Communicator, cartesian: Option<Cartesian>) -> Communicator {
+        Communicator { inner: Arc::new(Inner { comm: Held::new(comm), cartesian, cpu: Mutex::default() }) }
+    }
+
+    /// The decomposition, if it was made of a Cartesian communicator of mpi4py.
+    pub(crate) fn cartesian(&self) -> Option<&Cartesian> {
+        self.inner.cartesian.as_ref()
     }
 
     /// The communicator that the argument `comm` of a call means.
@@ -329,10 +347,7 @@ impl Communicator {
         if let Some(cpu) = &*cpu {
             return Ok(cpu.clone());
         }
-        let made = match std::env::var_os("RAYON_NUM_THREADS") {
-            Some(_) => CpuDevice::new(),
-            None => CpuDevice::with_threads(1),
-        };
+        let made = CpuDevice::with_threads(threads_asked_for().unwrap_or(1));
         Ok(cpu.insert(made.or_raise()?).clone())
     }
 
@@ -402,7 +417,8 @@ impl Communicator {
         if comm.eq(&world)? {
             kept(&WORLD, || from_handle(py, handle))?.watched(py)
         } else {
-            Communicator::new(from_handle(py, handle)?).watched(py)
+            let cartesian = Cartesian::of(comm)?;
+            Communicator::with_cartesian(from_handle(py, handle)?, cartesian).watched(py)
         }
     }
 
@@ -412,6 +428,18 @@ impl Communicator {
             py.import("haloport._abort")?.call_method0("_put_in_place")?;
         }
         Ok(self)
+    }
+}
+
+impl Cartesian {
+    /// `None` for other communicators.
+    fn of(comm: &Bound<'_, PyAny>) -> PyResult<Option<Cartesian>> {
+        if !(comm.hasattr("Get_topo")? && comm.hasattr("Get_cart_rank")?) {
+            return Ok(None);
+        }
+        let parts = comm.getattr("dims")?.extract()?;
+        let periodic = comm.getattr("periods")?.try_iter()?.map(|one| one?.is_truthy());
+        Ok(Some(Cartesian { parts, periodic: periodic.collect::<PyResult<_>>()? }))
     }
 }
 

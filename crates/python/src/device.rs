@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use haloport::cpu::threads_asked_for;
 use haloport::device::{DeviceId, DeviceSpec, MemoryKind, Pointer};
 use haloport::exchange::FieldLayout;
 use haloport::field::BlockLayout;
@@ -163,7 +164,7 @@ impl Device {
     fn named(name: &str) -> PyResult<Device> {
         process::begin_use()?;
         let spec: DeviceSpec = name.parse().or_raise()?;
-        let spec = if std::env::var_os("RAYON_NUM_THREADS").is_none() { spec.or_threads(1) } else { spec };
+        let spec = spec.or_threads(threads_asked_for().unwrap_or(1));
         Ok(Device { any: spec.open().or_raise()?, queue: None })
     }
 

@@ -113,6 +113,7 @@ impl IntoException for TransportError {
             TransportError::TimeLimit { ranks, .. } => time_limit(text, &ranks),
             TransportError::Interrupted { .. } => interrupted(text),
             TransportError::OutOfStep { .. } => RefusedError::new_err(text),
+            TransportError::NoSuchRank { .. } => PyValueError::new_err(text),
             _ => ExchangeError::new_err(text),
         }
     }

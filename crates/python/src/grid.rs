@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 use crate::arguments::{
     count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown, type_name,
 };
-use crate::comm::Communicator;
+use crate::comm::{Cartesian, Communicator};
 use crate::domains::{ArrayDomains, Domains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
@@ -58,8 +58,9 @@ use crate::whole;
 ///     Of a tripolar grid, the points of its fields: ``"cells"`` (T), ``"east-edges"`` (U), ``"north-edges"`` (V) or
 ///     ``"corners"`` (F).
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
-///     The ranks; see `Communicator`. A Cartesian communicator of MPI also says, unless the call does, how the grid is cut
-///     along its first axes, and along which it is periodic.
+///     The ranks; see `Communicator`. A Cartesian communicator of mpi4py, or a `Communicator` made of one, also says,
+///     unless the call does, how the grid is cut along its first axes, and along which it is periodic. The number of its
+///     handle does not.
 ///
 /// Raises
 /// ------
@@ -109,10 +110,9 @@ impl Grid {
         points: Option<&Bound<'_, PyAny>>,
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Grid> {
-        let given = comm;
-        let comm = Communicator::of(given, py)?;
+        let comm = Communicator::of(comm, py)?;
         let checked = counts(shape, "shape").and_then(|shape| {
-            let cart = given.map(|comm| Cartesian::of(comm, shape.len())).transpose()?.flatten();
+            let cart = comm.cartesian().map(|cart| CutAxes::of(cart, py, shape.len())).transpose()?;
             let is_split = parts.is_none() && domains.is_none() && like.is_none();
             let parts = cart.as_ref().filter(|_| is_split).map(|cart| cart.parts.as_any()).or(parts);
             let periodic = periodic.or(cart.as_ref().map(|cart| cart.periodic.as_any()));
@@ -508,22 +508,16 @@ impl Checked {
     }
 }
 
-/// The decomposition of a Cartesian communicator of mpi4py.
-struct Cartesian<'py> {
+/// The decomposition of a Cartesian communicator along the axes of a grid.
+struct CutAxes<'py> {
     parts: Bound<'py, PyList>,
     periodic: Bound<'py, PyList>,
 }
 
-impl<'py> Cartesian<'py> {
-    /// Along the first axes of a grid with `axes` axes; the others are not cut. `None` for other communicators.
-    fn of(comm: &Bound<'py, PyAny>, axes: usize) -> PyResult<Option<Cartesian<'py>>> {
-        let py = comm.py();
-        if !(comm.hasattr("Get_topo")? && comm.hasattr("Get_cart_rank")?) {
-            return Ok(None);
-        }
-        let mut parts: Vec<usize> = comm.getattr("dims")?.extract()?;
-        let periods = comm.getattr("periods")?.try_iter()?.map(|one| one?.is_truthy());
-        let mut periodic = periods.collect::<PyResult<Vec<bool>>>()?;
+impl<'py> CutAxes<'py> {
+    /// Along the first axes of a grid with `axes` axes; the others are not cut.
+    fn of(cart: &Cartesian, py: Python<'py>, axes: usize) -> PyResult<CutAxes<'py>> {
+        let Cartesian { mut parts, mut periodic } = cart.clone();
         if parts.len() > axes {
             return Err(PyValueError::new_err(format!(
                 "comm: expected a Cartesian communicator of at most {axes} dimensions, as the grid has axes, found {}",
@@ -532,7 +526,7 @@ impl<'py> Cartesian<'py> {
         }
         parts.resize(axes, 1);
         periodic.resize(axes, false);
-        Ok(Some(Cartesian { parts: PyList::new(py, parts)?, periodic: PyList::new(py, periodic)? }))
+        Ok(CutAxes { parts: PyList::new(py, parts)?, periodic: PyList::new(py, periodic)? })
     }
 }
 
@@ -677,6 +671,12 @@ fn boxes(domains: &Bound<'_, PyAny>, axes: usize) -> PyResult<Vec<IndexBox>> {
                 shown(&domain)
             )));
         };
+        if !is_iterable(&lower)? {
+            return Err(PyTypeError::new_err(format!(
+                "domains: expected {EXPECTED}, found {} in place of a box; one box is a list, too: [(lower, upper)]",
+                shown(&domain)
+            )));
+        }
         let indices = |list| numbers::<i64>(list, "domains", "an index");
         let (lower, upper) = (indices(&lower)?, indices(&upper)?);
         if lower.len() != axes || upper.len() != axes {

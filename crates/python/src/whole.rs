@@ -247,7 +247,8 @@ fn check_shape(array: &Bound<'_, PyAny>, expected: &[usize], name: &str, what: &
         return Ok(());
     }
     Err(PyValueError::new_err(format!(
-        "{name}: expected a shape that begins with {expected:?}, for {what}, found {}",
+        "{name}: expected a shape that begins with {expected:?}, for {what}, found {}; if its axes are in another order, pass \
+         a view of it, such as `u.transpose(1, 2, 0)`",
         shown(&array.getattr("shape")?)
     )))
 }

@@ -1220,6 +1220,21 @@ def test_attributes_that_lie() -> None:
     check(Case("", lambda: plan()(locked), BufferError, "read-only"))
 
 
+def test_one_box_without_its_list() -> None:
+    with pytest.raises(TypeError, match=r"one box is a list, too: \[\(lower, upper\)\]"):
+        grid(8, 6, domains=((0, 0), (8, 6)))
+
+
+def test_message_to_a_rank_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="there is no rank 7"):
+        hp.SparseExchange(comm=alone()).start([(7, b"one")])
+
+
+def test_extents_name_the_cells_of_the_rank() -> None:
+    with pytest.raises(ValueError, match=r"expected extent 10 .*found 9; this rank owns the cells 0\.\.8"):
+        plan(np.zeros(9))
+
+
 def test_masked_arrays() -> None:
     masked = np.ma.masked_equal(np.zeros(10), 0)
     for call in (lambda: plan(masked), lambda: plan()(masked), lambda: plan().start(masked)):

@@ -148,6 +148,9 @@ def test_cartesian_communicators() -> None:
     assert grid.periodic == (True, False, False)
     i, j = cart.coords
     assert (grid.lower, grid.upper) == ((4 * i, 3 * j, 0), (4 * i + 4, 3 * j + 3, 2))
+    # So does a communicator made of it.
+    same = haloport.Grid(shape, halo=[1, 1, 0], comm=haloport.Communicator(cart))
+    assert (same.periodic, same.lower, same.upper) == (grid.periodic, grid.lower, grid.upper)
     # The arguments of the call win.
     other = haloport.Grid(shape, halo=0, parts=[1, world.size, 1], periodic=False, comm=cart)
     assert other.periodic == (False, False, False) and other.lower[0] == 0

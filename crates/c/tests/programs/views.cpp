@@ -66,6 +66,11 @@ void lists(haloport::communicator &comm) {
     haloport::plan update(ring, view);
     update(view);
     EXPECT(cells[0] == 100 + comm.rank() && cells[1] == 100 + before);
+    const kokkos_like<int, 1> longer{cells.data(), {3}, {1}}, apart{cells.data(), {2}, {2}};
+    const kokkos_like<float, 1> other{nullptr, {2}, {1}};
+    EXPECT(throws([&] { update(longer); }, HP_ARGUMENT, "array 0: expected the extents"));
+    EXPECT(throws([&] { update(apart); }, HP_ARGUMENT, "array 0: expected the extents"));
+    EXPECT(throws([&] { update(other); }, HP_ARGUMENT, "array 0: expected the extents"));
     haloport::options with;
     with.accumulate = "max", with.zero_halo = true;
     haloport::plan back(ring, with, view);

@@ -134,6 +134,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
     let stubs = read("crates/python/python/haloport/_haloport.pyi");
     let waits = read("crates/python/src/comm.rs");
     let terms = read("crates/core/src/exchange/agree/terms.rs");
+    let on_grid = read("crates/core/src/pattern/on_grid.rs");
     // The word behind a text, which is there.
     let after = |source: &str, start: &str| -> String {
         let at = source.find(start).unwrap_or_else(|| panic!("found no `{start}`"));
@@ -167,7 +168,12 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
     let rows = [
         (
             "width of the halo",
-            [needed(), after(&stubs, "tuple[SupportsIndex, SupportsIndex]] = "), "0".into(), needed()],
+            [
+                after(&on_grid, "halo: Halo::uniform("),
+                after(&stubs, "tuple[SupportsIndex, SupportsIndex]] = "),
+                "0".into(),
+                needed(),
+            ],
         ),
         (
             "periodic axes",

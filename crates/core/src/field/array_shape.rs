@@ -145,7 +145,8 @@ impl ArrayShape {
                             let more = if or_more { " or more" } else { "" };
                             return Err(format!(
                                 "axis {place}: expected extent {wanted}{more} (the cells with their halo), found \
-                                 {extent}"
+                                 {extent}; this rank owns the cells {}",
+                                cells.owned
                             ));
                         }
                         None => {}
