@@ -657,7 +657,9 @@ contains
         is_in_grid = is_in_grid .and. (periodic(axis) .or. (at(axis) >= 1 .and. at(axis) <= cells(axis)))
         home%number(cell) = home%number(cell)*100 + modulo(at(axis) - 1, cells(axis)) + 1
       end do
-      home%is_inner(cell) = all(at >= inner_low) .and. all(at <= inner_high)
+      ! Neighbours read as far from an end of the domain as their halo on the other side is wide.
+      home%is_inner(cell) = all(at >= inner_low) .and. all(at <= inner_high) .and. all(widths(1, :) == widths(2, :) .or. &
+        (at - low >= widths(2, :) .and. high - at >= widths(1, :)))
       if (outside == 0) then
         home%part(cell) = is_owned
       else if (is_in_grid .and. (outside == 1 .or. .not. home%faces_only)) then
