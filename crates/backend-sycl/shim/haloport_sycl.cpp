@@ -74,6 +74,7 @@ int failed(int status, std::string text) {
 // Runs `action`, and makes a status of an exception: no exception leaves this file.
 template <class Action>
 int guarded(Action action) {
+    last_message.clear();
     try {
         return action();
     } catch (const std::bad_alloc &) {
@@ -131,22 +132,6 @@ int hs_version(void) { return HS_VERSION; }
 
 const char *hs_message(void) { return last_message.c_str(); }
 
-int hs_device_count(size_t *count) {
-    return guarded([&] {
-        *count = sycl::device::get_devices().size();
-        return HS_OK;
-    });
-}
-
-int hs_place_of_device(size_t number, hs_place **out) {
-    return guarded([&] {
-        const std::vector<sycl::device> devices = sycl::device::get_devices();
-        if (number >= devices.size()) return failed(HS_FAILED, "there is no device of that number");
-        *out = new hs_place{default_context(devices[number]), devices[number]};
-        return int(HS_OK);
-    });
-}
-
 int hs_place_of_filter(const char *filter, hs_place **out) {
     return guarded([&] {
         const sycl::device device(sycl::ext::oneapi::filter_selector{std::string(filter)});
@@ -163,19 +148,13 @@ int hs_place_of_queue(const void *sycl_queue, hs_place **out) {
     });
 }
 
-int hs_place_of_context(const void *sycl_context, const void *address, hs_place **out) {
+int hs_place_of_context(const void *sycl_context, hs_place **out) {
     return guarded([&] {
         const sycl::context &context = *static_cast<const sycl::context *>(sycl_context);
         const std::vector<sycl::device> devices = context.get_devices();
-        const sycl::usm::alloc kind =
-            address ? sycl::get_pointer_type(address, context) : sycl::usm::alloc::unknown;
-        if (kind == sycl::usm::alloc::device || kind == sycl::usm::alloc::shared) {
-            *out = new hs_place{context, sycl::get_pointer_device(address, context)};
-            return int(HS_OK);
-        }
         if (devices.size() != 1) {
             return failed(HS_FAILED, "the context has " + std::to_string(devices.size()) +
-                                         " devices, and the memory belongs to none of them");
+                                         " devices: pass a queue, which has one of them");
         }
         *out = new hs_place{context, devices[0]};
         return int(HS_OK);
@@ -196,6 +175,9 @@ int hs_place_about(const hs_place *place, hs_place_info *info) {
         info->shared_memory = device.has(sycl::aspect::usm_shared_allocations);
         info->double_precision = device.has(sycl::aspect::fp64);
         info->half_precision = device.has(sycl::aspect::fp16);
+#if __LIBSYCL_MAJOR_VERSION >= 9
+        info->integrated = device.has(sycl::aspect::ext_oneapi_is_integrated_gpu);
+#endif
         info->memory_bytes = device.get_info<sycl::info::device::global_mem_size>();
         info->compute_units = device.get_info<sycl::info::device::max_compute_units>();
         copy_text(info->name, device.get_info<sycl::info::device::name>());
@@ -291,6 +273,13 @@ int hs_queue_about(const hs_queue *queue, hs_queue_info *info) {
 
 const void *hs_queue_handle(const hs_queue *queue) { return &queue->queue; }
 
+int hs_queue_flush(hs_queue *queue) {
+    return guarded([&] {
+        queue->queue.ext_oneapi_prod();
+        return HS_OK;
+    });
+}
+
 int hs_queue_wait(hs_queue *queue) {
     return guarded([&] {
         if (!queue->late) {
@@ -368,9 +357,15 @@ int hs_event_wait(hs_event *event) {
 
 int hs_event_is_reached(const hs_event *event, int32_t *reached) {
     return guarded([&] {
-        const auto status = event->event.get_info<sycl::info::event::command_execution_status>();
-        *reached = status == sycl::info::event_command_status::complete;
-        return HS_OK;
+        using sycl::info::event_command_status;
+        sycl::event asked = event->event;
+        const auto status = asked.get_info<sycl::info::event::command_execution_status>();
+        *reached = status == event_command_status::complete;
+        const bool goes_on = status == event_command_status::submitted || status == event_command_status::running;
+        if (*reached || goes_on) return int(HS_OK);
+        // OpenCL's status of an event that failed. The wait throws what has failed.
+        asked.wait();
+        return failed(HS_FAILED, "a command before an event has failed");
     });
 }
 
@@ -439,6 +434,8 @@ int hs_kernel_of_opencl(const hs_place *place, void *cl_kernel, hs_kernel **out)
         return int(HS_OK);
     });
 }
+
+const void *hs_kernel_handle(const hs_kernel *kernel) { return &kernel->kernel; }
 
 int hs_kernel_parameters(const hs_kernel *kernel, uint32_t *count) {
     return guarded([&] {

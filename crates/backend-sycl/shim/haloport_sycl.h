@@ -51,6 +51,8 @@ typedef struct hs_place_info {
     int32_t shared_memory;    /* The same, HS_SHARED. */
     int32_t double_precision;
     int32_t half_precision;
+    int32_t integrated;       /* Whether it is a GPU that shares the memory of the host; 0 in libsycl 8. */
+    int32_t unused;
     uint64_t memory_bytes;
     uint64_t compute_units;
     char name[256];
@@ -74,17 +76,12 @@ int hs_version(void);
 /* The text of the last error of this thread. Valid until its next error. */
 const char *hs_message(void);
 
-/* The number of devices of all backends, in the order of DPC++. */
-int hs_device_count(size_t *count);
-/* A device in the default context of its platform: the context of DLPack's arrays and of `syclobj` filters. */
-int hs_place_of_device(size_t number, hs_place **out);
 /* The device that a filter string such as "level_zero:gpu:0" names, in the default context of its platform. */
 int hs_place_of_filter(const char *filter, hs_place **out);
 /* The device and context of a sycl::queue of the program. */
 int hs_place_of_queue(const void *sycl_queue, hs_place **out);
-/* A device of a sycl::context of the program: the device of the memory at `address`, if it is not null and the memory
- * has one, otherwise the only device of the context. */
-int hs_place_of_context(const void *sycl_context, const void *address, hs_place **out);
+/* The only device of a sycl::context of the program. */
+int hs_place_of_context(const void *sycl_context, hs_place **out);
 /* Whether both are the same device in the same context. */
 int hs_place_equal(const hs_place *one, const hs_place *other);
 int hs_place_about(const hs_place *place, hs_place_info *info);
@@ -109,6 +106,8 @@ int hs_queue_is_of(const hs_queue *queue, const hs_place *place);
 int hs_queue_about(const hs_queue *queue, hs_queue_info *info);
 /* The sycl::queue, alive as long as this one. */
 const void *hs_queue_handle(const hs_queue *queue);
+/* Makes the driver begin with the commands of the queue. */
+int hs_queue_flush(hs_queue *queue);
 /* Blocks until all commands of the queue are complete. */
 int hs_queue_wait(hs_queue *queue);
 void hs_queue_release(hs_queue *queue);
@@ -126,6 +125,7 @@ int hs_barrier(hs_queue *queue, hs_event *const *events, size_t count, hs_event 
 
 /* Blocks until the event is reached. */
 int hs_event_wait(hs_event *event);
+/* HS_FAILED if a command before it has failed. */
 int hs_event_is_reached(const hs_event *event, int32_t *reached);
 /* The time at which the event was reached, in nanoseconds, for events of queues with profiling. */
 int hs_event_time(const hs_event *event, uint64_t *nanoseconds);
@@ -144,6 +144,8 @@ void hs_program_release(hs_program *program);
 int hs_kernel_of(const hs_program *program, const char *name, hs_kernel **out);
 /* The kernel behind a cl_kernel, of which it takes a reference; for places with HS_OPENCL alone. */
 int hs_kernel_of_opencl(const hs_place *place, void *cl_kernel, hs_kernel **out);
+/* The sycl::kernel, alive as long as this one. */
+const void *hs_kernel_handle(const hs_kernel *kernel);
 /* The number of its parameters. */
 int hs_kernel_parameters(const hs_kernel *kernel, uint32_t *count);
 void hs_kernel_release(hs_kernel *kernel);

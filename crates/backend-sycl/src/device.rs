@@ -1,4 +1,4 @@
-//! The device: an OpenCL device with unified memory.
+//! The device: one with unified memory, through OpenCL or through SYCL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::opencl::select::{Selector, candidates};
 use crate::opened::Opened;
 use crate::stream::{SyclStream, finish_all};
 
-/// A GPU, a CPU or an accelerator with an OpenCL driver and unified memory.
+/// A GPU, a CPU or an accelerator with unified memory, through its OpenCL driver or through SYCL.
 ///
 /// All handles of one device share a context and a default stream. To use memory and queues of another program, open
 /// the device in that program's context: [`from_queue`](SyclDevice::from_queue).
@@ -49,7 +49,7 @@ impl SyclDevice {
     pub fn select(name: &str) -> Result<SyclDevice, DeviceError> {
         let selector: Selector = name.parse()?;
         if let Some(filter) = selector.filter() {
-            return SyclDevice::of_filter(&filter);
+            return SyclDevice::from_sycl_filter(&filter);
         }
         let candidate = selector.find()?;
         let device = candidate.device.id().addr();
@@ -58,7 +58,7 @@ impl SyclDevice {
         Ok(SyclDevice::of(opened))
     }
 
-    /// The properties of all devices, in the order of their numbers. Opens none of them.
+    /// The properties of all devices of OpenCL, in the order of their numbers. Opens none of them.
     ///
     /// # Errors
     /// [`DeviceError::NotFound`] if there is none.
@@ -66,8 +66,8 @@ impl SyclDevice {
         Ok(candidates()?.iter().map(info_of).collect())
     }
 
-    /// The native handles: a `cl_context` and a `cl_device_id`, alive as long as the device is open; zeros if the device
-    /// was opened by a queue of SYCL that is not of its OpenCL backend.
+    /// The native handles: a `cl_context` and a `cl_device_id`, alive as long as the device is open; zeros for a device
+    /// of SYCL that is not of its OpenCL backend.
     pub fn native(&self) -> (usize, usize) {
         self.opened.place.native()
     }
@@ -75,8 +75,8 @@ impl SyclDevice {
     /// Builds a kernel from a SPIR-V module instead of its portable source. May block.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device does not take SPIR-V; [`DeviceError::Compile`] with the compiler's
-    /// log.
+    /// [`DeviceError::Unsupported`] or [`DeviceError::Compile`] if the device does not take SPIR-V;
+    /// [`DeviceError::Compile`] with the compiler's log.
     pub fn compile_spirv(&self, source: &KernelSource, module: &[u8]) -> Result<SyclKernel, DeviceError> {
         let program = self.opened.place.program_of_spirv(source.name, module)?;
         SyclKernel::new(&self.opened, Arc::new(program), source)

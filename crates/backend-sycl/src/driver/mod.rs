@@ -8,6 +8,7 @@ use std::sync::Arc;
 use haloport_core::device::{DeviceError, DeviceId, DeviceInfo, KernelCache, MemoryKind, Pointer, Priority};
 
 use crate::kind::Kind;
+use crate::opencl::event::Opening;
 use crate::{libsycl, opencl};
 
 /// A device in a context.
@@ -141,7 +142,7 @@ impl Place {
     }
 
     /// A marker that is reached when the function is called or dropped.
-    pub(crate) fn gate(&self) -> Result<(Marker, Box<dyn FnOnce() + Send>), DeviceError> {
+    pub(crate) fn gate(&self) -> Result<(Marker, Opening), DeviceError> {
         match self {
             Place::OpenCl(place) => place.gate().map(|(marker, open)| (Marker::OpenCl(marker), open)),
             Place::Sycl(place) => {
@@ -272,11 +273,7 @@ impl Queue {
 
     /// Makes the driver begin with the commands in the queue, as every wait for one of its events requires.
     pub(crate) fn flush(&self) -> Result<(), DeviceError> {
-        match self {
-            Queue::OpenCl(queue) => queue.flush(),
-            // SYCL begins with commands when they are submitted.
-            Queue::Sycl(_) => Ok(()),
-        }
+        both!(self, queue => queue.flush())
     }
 
     /// Blocks until all commands in the queue are complete.

@@ -109,8 +109,8 @@ impl SyclDevice {
                 let expected = format!("a queue of SYCL's OpenCL backend, in {}", place.name());
                 return Err(DeviceError::invalid("a `sycl::queue`", expected, "one of another backend"));
             }
-            // SAFETY: the caller's promise.
             (Place::Sycl(place), _) => {
+                // SAFETY: the caller's promise.
                 Queue::Sycl(unsafe { libsycl::queue::Queue::foreign(place, queue, false) }?)
             }
         };
@@ -134,7 +134,7 @@ impl SyclDevice {
         match unsafe { native::context(raw) }? {
             Some(context) => SyclDevice::in_context(context, device),
             // SAFETY: the caller's promise.
-            None => SyclDevice::of_found(unsafe { place::Found::of_context(raw, std::ptr::null()) }?),
+            None => SyclDevice::of_found(unsafe { place::Found::of_context(raw) }?),
         }
     }
 
@@ -214,9 +214,21 @@ impl SyclDevice {
         Ok(SyclDevice::of(opened))
     }
 
-    /// The device that a filter string of SYCL names, in the default context of its platform.
-    pub(crate) fn of_filter(filter: &str) -> Result<SyclDevice, DeviceError> {
-        SyclDevice::of_found(place::Found::of_filter(filter)?)
+    /// The device that a filter string of SYCL names, such as `opencl:gpu:0`, in the default context of its platform: the
+    /// context of arrays that name no other. Devices of SYCL's OpenCL backend are used through OpenCL.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotFound`] if SYCL knows no such device, or if Haloport's library for libsycl is missing;
+    /// [`DeviceError::InvalidArgument`], [`DeviceError::Driver`].
+    pub fn from_sycl_filter(filter: &str) -> Result<SyclDevice, DeviceError> {
+        // DPC++ knows accelerators by the shorter word.
+        let found = place::Found::of_filter(&filter.replace("accelerator", "acc"))?;
+        match found.opencl()? {
+            Some((context, device)) if !native::goes_through_sycl() => {
+                SyclDevice::of_candidate(candidate_of(device)?, context)
+            }
+            _ => SyclDevice::of_found(found),
+        }
     }
 
     /// The device of a place of SYCL; the open one, if it is open.

@@ -27,6 +27,8 @@ pub struct SyclKernel {
 /// A kernel with its arguments, which are stored in the kernel object, so each launch has its own.
 #[derive(Debug)]
 pub struct SyclLaunch {
+    /// Keeps the device open.
+    _opened: Arc<Opened>,
     kernel: Kernel,
     source: KernelSource,
     /// `None` if there is nothing to compute.
@@ -64,7 +66,12 @@ impl SyclKernel {
     ) -> Result<SyclLaunch, DeviceError> {
         self.source.check(arguments)?;
         let kernel = program::kernel(&self.opened, &self.program, self.source.name)?;
-        let mut launch = SyclLaunch { kernel, source: self.source, range: range_of(config) };
+        let mut launch = SyclLaunch {
+            _opened: Arc::clone(&self.opened),
+            kernel,
+            source: self.source,
+            range: range_of(config),
+        };
         arguments.iter().enumerate().try_for_each(|(index, argument)| launch.set(index, *argument))?;
         Ok(launch)
     }

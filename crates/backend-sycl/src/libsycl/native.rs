@@ -7,12 +7,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use haloport_core::device::DeviceError;
-use libloading::os::unix::{Library, RTLD_NOW};
 
+use super::shim::{loaded, name_of};
 use crate::opencl::handles::{Context, QueueHandle};
-
-/// The names of the library, one for each version of its binary interface that has the functions below.
-const NAMES: [&str; 3] = ["libsycl.so.9", "libsycl.so.8", "libsycl.so.7"];
 
 /// For tests: `sycl` has queues of SYCL's OpenCL backend served through SYCL, `sycl-alone` as those of other backends.
 const VARIABLE: &str = "HALOPORT_SYCL_DRIVER";
@@ -82,12 +79,19 @@ pub(crate) unsafe fn context(context: *mut c_void) -> Result<Option<Context>, De
 
 /// Whether queues and devices of the OpenCL backend are served through SYCL, too.
 pub(crate) fn goes_through_sycl() -> bool {
-    std::env::var_os(VARIABLE).is_some_and(|driver| driver == "sycl" || driver == "sycl-alone")
+    matches!(chosen(), Some("sycl" | "sycl-alone"))
 }
 
 /// Whether OpenCL behind a queue of SYCL is left alone, as if there were none.
 pub(super) fn leaves_opencl_alone() -> bool {
-    std::env::var_os(VARIABLE).is_some_and(|driver| driver == "sycl-alone")
+    chosen() == Some("sycl-alone")
+}
+
+/// The value of [`VARIABLE`] when it was first asked for.
+fn chosen() -> Option<&'static str> {
+    static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
+
+    CHOSEN.get_or_init(|| std::env::var(VARIABLE).ok()).as_deref()
 }
 
 /// The functions of the library that the process has loaded.
@@ -104,17 +108,8 @@ fn functions() -> Result<&'static Functions, DeviceError> {
 
 impl Functions {
     fn load() -> Result<Functions, DeviceError> {
-        // SAFETY: with RTLD_NOLOAD nothing is loaded, so no code of the library runs.
-        let open = |name| unsafe { Library::open(Some(name), RTLD_NOW | libc::RTLD_NOLOAD) };
-        let Some((name, library)) = NAMES.iter().find_map(|name| Some((name, open(*name).ok()?))) else {
-            return Err(DeviceError::NotFound {
-                what: "the SYCL library".into(),
-                looked_for: format!("{} among the libraries that this process has loaded", NAMES.join(", ")),
-                advice:
-                    "make the queue and the context with one of these, or pass their native OpenCL handles"
-                        .into(),
-            });
-        };
+        let (major, library) = loaded()?;
+        let name = name_of(major);
         macro_rules! function {
             ($symbol:literal) => {
                 // SAFETY: the library exports the member function of this name, whose type is declared above; it stays

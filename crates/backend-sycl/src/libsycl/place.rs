@@ -35,6 +35,7 @@ pub(crate) struct Found {
 
 /// The backends of DPC++: `sycl::backend`.
 const OPENCL: i32 = 1;
+const LEVEL_ZERO: i32 = 2;
 
 impl Found {
     /// The device and context of a queue.
@@ -43,22 +44,19 @@ impl Found {
     /// `queue` is a live `sycl::queue` of the library that the process has loaded.
     pub(crate) unsafe fn of_queue(queue: *const c_void) -> Result<Found, DeviceError> {
         // SAFETY: the caller's promise.
-        Found::made("the place of a sycl::queue", |functions, out| unsafe {
+        Found::made(shim::functions()?, "the place of a sycl::queue", |functions, out| unsafe {
             (functions.place_of_queue)(queue, out)
         })
     }
 
-    /// The device of a context whose memory is at `address`, if that is not null, else its only device.
+    /// The only device of a context.
     ///
     /// # Safety
     /// `context` is a live `sycl::context` of the library that the process has loaded.
-    pub(crate) unsafe fn of_context(
-        context: *const c_void,
-        address: *const c_void,
-    ) -> Result<Found, DeviceError> {
-        // SAFETY: the caller's promise; the address is not followed.
-        Found::made("the place of a sycl::context", |functions, out| unsafe {
-            (functions.place_of_context)(context, address, out)
+    pub(crate) unsafe fn of_context(context: *const c_void) -> Result<Found, DeviceError> {
+        // SAFETY: the caller's promise.
+        Found::made(shim::functions()?, "the place of a sycl::context", |functions, out| unsafe {
+            (functions.place_of_context)(context, out)
         })
     }
 
@@ -67,8 +65,9 @@ impl Found {
         let c_filter = CString::new(filter).map_err(|_| {
             DeviceError::invalid("a filter string of SYCL", "no zero byte", format!("{filter:?}"))
         })?;
+        let functions = shim::functions_for_device()?;
         // SAFETY: the text ends with 0.
-        let found = Found::made("sycl::ext::oneapi::filter_selector", |functions, out| unsafe {
+        let found = Found::made(functions, "sycl::ext::oneapi::filter_selector", |functions, out| unsafe {
             (functions.place_of_filter)(c_filter.as_ptr(), out)
         });
         found.map_err(|error| match error {
@@ -82,11 +81,25 @@ impl Found {
         })
     }
 
+    /// The native context and device of SYCL's OpenCL backend; `None` for another one.
+    pub(crate) fn opencl(&self) -> Result<Option<(Context, *mut c_void)>, DeviceError> {
+        if about(self)?.backend != OPENCL {
+            return Ok(None);
+        }
+        let Found { functions, raw } = self;
+        let (mut context, mut device) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the place is live.
+        let status = unsafe { (functions.place_opencl)(raw.raw(), &raw mut context, &raw mut device) };
+        functions.checked(status, "the OpenCL context of a SYCL context", ANY)?;
+        // SAFETY: the call has taken a reference to the context for its caller.
+        Ok(Some((unsafe { Context::own(context) }, device)))
+    }
+
     fn made(
+        functions: &'static Functions,
         call: &'static str,
         make: impl FnOnce(&Functions, *mut Object) -> c_int,
     ) -> Result<Found, DeviceError> {
-        let functions = shim::functions()?;
         let mut raw = ptr::null_mut();
         functions.checked(make(functions, &raw mut raw), call, ANY)?;
         // SAFETY: the call has made the place for its caller.
@@ -98,8 +111,26 @@ impl Place {
     /// Opens a place, whose context gets this number.
     pub(crate) fn open(found: Arc<Found>, number: u32) -> Result<Place, DeviceError> {
         let about = about(&found)?;
-        let has_opencl = about.backend == OPENCL && !native::leaves_opencl_alone();
-        let opencl = if has_opencl { opencl_behind(&found, number)? } else { None };
+        if !matches!(about.backend, OPENCL | LEVEL_ZERO) {
+            let found = match about.backend {
+                3 => "one of the CUDA backend: pass its native stream, and arrays of CUDA".into(),
+                6 => "one of the HIP backend".into(),
+                other => format!("one of the backend with the number {other}"),
+            };
+            return Err(DeviceError::invalid(
+                "a sycl::queue",
+                "one of the Level Zero or the OpenCL backend",
+                found,
+            ));
+        }
+        // Not if Haloport cannot use the device there.
+        let opencl = match found.opencl()?.filter(|_| !native::leaves_opencl_alone()) {
+            Some((context, device)) => opencl::select::candidate_of(device)
+                .ok()
+                .map(|candidate| opencl::place::Place::in_context(candidate, context, number))
+                .transpose()?,
+            None => None,
+        };
         let kind = match about.kind {
             0 => Kind::Gpu,
             1 => Kind::Accelerator,
@@ -227,19 +258,6 @@ fn about(found: &Found) -> Result<PlaceInfo, DeviceError> {
     Ok(unsafe { about.assume_init() })
 }
 
-/// The same device and context in OpenCL; `None` if Haloport cannot use the device there.
-fn opencl_behind(found: &Found, number: u32) -> Result<Option<Arc<opencl::place::Place>>, DeviceError> {
-    let (mut context, mut device) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the place is live.
-    let status =
-        unsafe { (found.functions.place_opencl)(found.raw.raw(), &raw mut context, &raw mut device) };
-    found.functions.checked(status, "the OpenCL context of a SYCL context", ANY)?;
-    // SAFETY: the call has taken a reference to the context for its caller.
-    let context = unsafe { Context::own(context) };
-    let candidate = opencl::select::candidate_of(device).ok();
-    candidate.map(|candidate| opencl::place::Place::in_context(candidate, context, number)).transpose()
-}
-
 fn info_of(about: &PlaceInfo, kind: Kind, number: u32, opencl: Option<&opencl::place::Place>) -> DeviceInfo {
     let text = |text: &[c_char]| {
         let bytes: Vec<u8> = text.iter().map(|byte| byte.cast_unsigned()).collect();
@@ -254,10 +272,10 @@ fn info_of(about: &PlaceInfo, kind: Kind, number: u32, opencl: Option<&opencl::p
         memory_bytes: Some(about.memory_bytes),
         asynchronous: true,
         host_accessible: false,
-        separate_memory: kind != Kind::Cpu && opencl.is_none_or(|place| place.info().separate_memory),
+        separate_memory: kind != Kind::Cpu && about.integrated == 0,
         double_precision: about.double_precision != 0,
         half_precision: about.half_precision != 0,
-        stream_priorities: true,
+        stream_priorities: opencl.is_none_or(|place| place.info().stream_priorities),
         shared_queues: false,
         capabilities: Capabilities {
             immediate_streams: false,

@@ -9,7 +9,7 @@ use haloport_core::device::{DeviceError, KernelCache, Pointer};
 
 use super::handles::{KernelHandle, ProgramHandle};
 use super::place::Place;
-use super::shim::{self, Argument, NO_MEMORY, NOT_BUILT, Object};
+use super::shim::{self, Argument, NO_MEMORY, NOT_BUILT, NOT_SUPPORTED, Object};
 use super::spirv;
 use crate::opencl;
 
@@ -33,8 +33,6 @@ pub(crate) struct Kernel {
     arguments: Vec<Argument>,
     /// The values that the arguments point to.
     values: Vec<Box<[u8]>>,
-    /// The OpenCL kernel behind it, whose address is its handle.
-    _opencl: Option<opencl::kernel::Kernel>,
 }
 
 // SAFETY: the arguments point to values that the kernel owns, or are addresses that nothing here follows.
@@ -91,7 +89,7 @@ impl Program {
     ) -> Result<Program, DeviceError> {
         let mut raw = ptr::null_mut();
         let status = build(&raw mut raw);
-        if matches!(status, NO_MEMORY | NOT_BUILT) {
+        if matches!(status, NO_MEMORY | NOT_BUILT | NOT_SUPPORTED) {
             let log = place.functions().text();
             return Err(DeviceError::Compile { kernel: name.into(), device: place.id(), log });
         }
@@ -122,18 +120,16 @@ impl Program {
     pub(crate) fn kernel(&self, name: &str) -> Option<Kernel> {
         let functions = self.place.functions();
         let mut raw: Object = ptr::null_mut();
-        let (status, opencl) = match &self.built {
+        let status = match &self.built {
             Built::BySycl(program) => {
                 let name = CString::new(name).ok()?;
                 // SAFETY: the program is live, and the name ends with 0.
-                (unsafe { (functions.kernel_of)(program.raw(), name.as_ptr(), &raw mut raw) }, None)
+                unsafe { (functions.kernel_of)(program.raw(), name.as_ptr(), &raw mut raw) }
             }
             Built::ByOpenCl(program) => {
                 let kernel = program.kernel(name)?;
                 // SAFETY: the kernel is live and of the place's context.
-                let status =
-                    unsafe { (functions.kernel_of_opencl)(self.place.raw(), kernel.raw(), &raw mut raw) };
-                (status, Some(kernel))
+                unsafe { (functions.kernel_of_opencl)(self.place.raw(), kernel.raw(), &raw mut raw) }
             }
         };
         if status != shim::OK {
@@ -142,7 +138,7 @@ impl Program {
         // SAFETY: the call has made the kernel for its caller.
         let kernel = unsafe { KernelHandle::own(functions, raw) };
         let place = Arc::clone(&self.place);
-        Some(Kernel { place, kernel, arguments: Vec::new(), values: Vec::new(), _opencl: opencl })
+        Some(Kernel { place, kernel, arguments: Vec::new(), values: Vec::new() })
     }
 }
 
@@ -156,8 +152,10 @@ impl Kernel {
         &self.arguments
     }
 
+    /// The address of the `sycl::kernel`.
     pub(crate) fn handle(&self) -> usize {
-        self.raw().addr()
+        // SAFETY: the kernel is live.
+        unsafe { (self.place.functions().kernel_handle)(self.raw()) }.addr()
     }
 
     /// The number of its parameters; 0 if SYCL does not know it.

@@ -13,6 +13,7 @@ use super::place::Place;
 use super::program::Kernel;
 use super::shim::{Functions, QueueInfo};
 use crate::driver::NdRange;
+use crate::opencl::event::Opening;
 use crate::opencl::library::count_blocking_call;
 
 /// A queue of Haloport, or one that shares the queue of the program.
@@ -208,15 +209,24 @@ impl Queue {
                 self.clock.get_or_init(|| clock)
             }
         };
-        clock.marker_behind(Some(reached))
+        // In the queue of the marker, everything before it is before this one.
+        clock.marker_behind((!self.profiling).then_some(reached))
+    }
+
+    /// Makes the driver begin with the commands in the queue.
+    pub(crate) fn flush(&self) -> Result<(), DeviceError> {
+        // SAFETY: the queue is live.
+        let status = unsafe { (self.functions().queue_flush)(self.queue.raw()) };
+        self.checked(status, "sycl::queue::ext_oneapi_prod")
     }
 
     /// Blocks until all commands in the queue are complete.
     ///
     /// For a queue that is out of order, the thread polls, as [`Marker::wait`] does.
     pub(crate) fn finish(&self) -> Result<(), DeviceError> {
-        if !self.in_order {
-            self.marker()?.wait()?;
+        let marker = if self.in_order { None } else { self.marker().ok() };
+        if let Some(marker) = marker {
+            return marker.wait();
         }
         count_blocking_call();
         // SAFETY: the queue is live.
@@ -298,7 +308,7 @@ impl Marker {
 }
 
 /// A marker that is reached when the function is called or dropped: an event of OpenCL.
-pub(crate) fn gate(place: &Place) -> Result<(Marker, Box<dyn FnOnce() + Send>), DeviceError> {
+pub(crate) fn gate(place: &Place) -> Result<(Marker, Opening), DeviceError> {
     let Some(opencl) = &place.opencl else {
         return Err(DeviceError::Unsupported { what: "gates, except by OpenCL", device: place.id() });
     };

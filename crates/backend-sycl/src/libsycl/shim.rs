@@ -17,11 +17,15 @@ const VERSION: c_int = 1;
 /// The major versions of libsycl that the library can be built for, the newest first.
 const MAJORS: [u32; 2] = [9, 8];
 
+/// The major versions of libsycl with the functions of `native`.
+const KNOWN: [u32; 3] = [9, 8, 7];
+
 /// The variable that names the library or its folder.
 const VARIABLE: &str = "HALOPORT_SYCL_SHIM";
 
 pub(super) const OK: c_int = 0;
 pub(super) const NO_MEMORY: c_int = 2;
+pub(super) const NOT_SUPPORTED: c_int = 3;
 pub(super) const NOT_BUILT: c_int = 4;
 
 /// `hs_place_info`.
@@ -33,6 +37,8 @@ pub(super) struct PlaceInfo {
     pub(super) shared_memory: i32,
     pub(super) double_precision: i32,
     pub(super) half_precision: i32,
+    pub(super) integrated: i32,
+    unused: i32,
     pub(super) memory_bytes: u64,
     pub(super) compute_units: u64,
     pub(super) name: [c_char; 256],
@@ -85,7 +91,7 @@ functions! {
     message() -> *const c_char;
     place_of_filter(*const c_char, *mut Object) -> c_int;
     place_of_queue(*const c_void, *mut Object) -> c_int;
-    place_of_context(*const c_void, *const c_void, *mut Object) -> c_int;
+    place_of_context(*const c_void, *mut Object) -> c_int;
     place_equal(Object, Object) -> c_int;
     place_about(Object, *mut PlaceInfo) -> c_int;
     place_opencl(Object, *mut *mut c_void, *mut *mut c_void) -> c_int;
@@ -98,6 +104,7 @@ functions! {
     queue_is_of(Object, Object) -> c_int;
     queue_about(Object, *mut QueueInfo) -> c_int;
     queue_handle(Object) -> *const c_void;
+    queue_flush(Object) -> c_int;
     queue_wait(Object) -> c_int;
     queue_release(Object);
     copy(Object, *mut c_void, *const c_void, usize) -> c_int;
@@ -115,6 +122,7 @@ functions! {
     program_release(Object);
     kernel_of(Object, *const c_char, *mut Object) -> c_int;
     kernel_of_opencl(Object, *mut c_void, *mut Object) -> c_int;
+    kernel_handle(Object) -> *const c_void;
     kernel_parameters(Object, *mut u32) -> c_int;
     kernel_release(Object);
 }
@@ -141,47 +149,87 @@ impl Functions {
     }
 }
 
-/// The functions for the SYCL library that the process has loaded; if it has loaded none, that of the newest version that
-/// there is.
+/// The functions for the SYCL library that the process has loaded.
 pub(super) fn functions() -> Result<&'static Functions, DeviceError> {
+    found(|| {
+        let (major, _library) = loaded()?;
+        Ok(major)
+    })
+}
+
+/// The same; if the process has loaded none, the newest one that there is is loaded, and stays so.
+pub(super) fn functions_for_device() -> Result<&'static Functions, DeviceError> {
+    found(|| match loaded() {
+        Ok((major, _library)) => Ok(major),
+        Err(error) if !matches!(error, DeviceError::NotFound { .. }) => Err(error),
+        Err(_) => {
+            // SAFETY: a SYCL library may be loaded at any time.
+            let open = |major: &u32| unsafe { Library::open(Some(name_of(*major)), RTLD_NOW | RTLD_LOCAL) };
+            let mut why = String::new();
+            for major in &MAJORS {
+                match open(major) {
+                    Ok(library) => {
+                        std::mem::forget(library);
+                        return Ok(*major);
+                    }
+                    Err(error) => why = error.to_string(),
+                }
+            }
+            Err(DeviceError::NotFound {
+                what: "the SYCL library".into(),
+                looked_for: format!("{} ({why})", MAJORS.map(name_of).join(", ")),
+                advice: "install DPC++'s run-time libraries, for example PyPI's package intel-sycl-rt, and name their folder \
+                         in LD_LIBRARY_PATH"
+                    .into(),
+            })
+        }
+    })
+}
+
+fn found(major: impl FnOnce() -> Result<u32, DeviceError>) -> Result<&'static Functions, DeviceError> {
     static FOUND: OnceLock<Functions> = OnceLock::new();
 
     if let Some(found) = FOUND.get() {
         return Ok(found);
     }
     // An error is not stored: the library may be loaded later.
-    let found = load(major()?)?;
+    let major = major()?;
+    if !MAJORS.contains(&major) {
+        let expected = format!("{}, for queues that are not of OpenCL", MAJORS.map(name_of).join(" or "));
+        return Err(DeviceError::invalid("the SYCL library", expected, name_of(major)));
+    }
+    let found = load(major)?;
     Ok(FOUND.get_or_init(|| found))
 }
 
-/// The major version of the SYCL library that the process has loaded, or else can load.
-fn major() -> Result<u32, DeviceError> {
-    let name = |major: u32| format!("libsycl.so.{major}");
-    // SAFETY: a SYCL library may be loaded at any time.
-    let opens = |major: u32, flags| unsafe { Library::open(Some(name(major)), RTLD_NOW | flags) };
-    let mut why = String::new();
-    for (flags, major) in
-        [libc::RTLD_NOLOAD, RTLD_LOCAL].into_iter().flat_map(|flags| MAJORS.map(|major| (flags, major)))
-    {
-        match opens(major, flags) {
-            Ok(library) => {
-                // It stays loaded: the functions need it as long as the process runs.
-                std::mem::forget(library);
-                return Ok(major);
-            }
-            Err(error) => why = error.to_string(),
-        }
+/// The SYCL library that the process has loaded, and its major version.
+pub(super) fn loaded() -> Result<(u32, Library), DeviceError> {
+    // SAFETY: with RTLD_NOLOAD nothing is loaded, so no code of the library runs.
+    let open = |major| unsafe { Library::open(Some(name_of(major)), RTLD_NOW | libc::RTLD_NOLOAD) };
+    let mut all: Vec<(u32, Library)> =
+        KNOWN.into_iter().filter_map(|major| Some((major, open(major).ok()?))).collect();
+    match (all.pop(), all.pop()) {
+        (Some(only), None) => Ok(only),
+        (Some((one, _)), Some((other, _))) => Err(DeviceError::invalid(
+            "the SYCL library",
+            "one version in a process, as objects of SYCL do not say of which they are",
+            format!("{} and {}", name_of(one), name_of(other)),
+        )),
+        (None, _) => Err(DeviceError::NotFound {
+            what: "the SYCL library".into(),
+            looked_for: format!(
+                "{} among the libraries that this process has loaded",
+                KNOWN.map(name_of).join(", ")
+            ),
+            advice: "make the queue and the context with one of these, or pass their native OpenCL handles"
+                .into(),
+        }),
     }
-    Err(DeviceError::NotFound {
-        what: "the SYCL library".into(),
-        looked_for: format!(
-            "{}, first among the libraries that this process has loaded ({why})",
-            MAJORS.map(name).join(", ")
-        ),
-        advice: "install DPC++'s run-time libraries, for example PyPI's package intel-sycl-rt, and name their folder in \
-                 LD_LIBRARY_PATH"
-            .into(),
-    })
+}
+
+/// The name of the SYCL library of a major version.
+pub(super) fn name_of(major: u32) -> String {
+    format!("libsycl.so.{major}")
 }
 
 fn load(major: u32) -> Result<Functions, DeviceError> {
@@ -201,8 +249,8 @@ fn load(major: u32) -> Result<Functions, DeviceError> {
         what: format!("Haloport's library for libsycl.so.{major}"),
         looked_for: tried.join(", "),
         advice: format!(
-            "build it with scripts/sycl-shim, and set {VARIABLE} to its folder; wheels and installed versions of Haloport have \
-             it"
+            "build it with scripts/sycl-shim and set {VARIABLE} to its folder, or have the program use OpenCL: \
+             ONEAPI_DEVICE_SELECTOR=opencl:gpu"
         ),
     })
 }

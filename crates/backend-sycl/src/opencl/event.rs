@@ -46,6 +46,9 @@ pub(crate) struct HostTime {
     is_set: Condvar,
 }
 
+/// Opens a gate when it is called or dropped.
+pub(crate) type Opening = Box<dyn FnOnce() + Send>;
+
 /// An event that the host completes when this is dropped.
 pub(super) struct Gate(pub(super) EventHandle);
 

@@ -10,7 +10,7 @@ use cl3::event::create_user_event;
 use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo, MemoryKind};
 use opencl3::device::Device;
 
-use super::event::{Gate, Marker};
+use super::event::{Gate, Marker, Opening};
 use super::handles::{Context, EventHandle};
 use super::library::{failed, has_extension, library, text};
 use super::select::Candidate;
@@ -105,7 +105,7 @@ impl Place {
     }
 
     /// A marker that is reached when the function is called or dropped.
-    pub(crate) fn gate(&self) -> Result<(Marker, Box<dyn FnOnce() + Send>), DeviceError> {
+    pub(crate) fn gate(&self) -> Result<(Marker, Opening), DeviceError> {
         let call = "clCreateUserEvent";
         let event = create_user_event(self.context.raw()).map_err(failed(call, self.id()))?;
         // SAFETY: the event is new, and its reference has no other owner.

@@ -87,7 +87,9 @@ impl Selector {
             false if native::goes_through_sycl() => "opencl",
             false => return None,
         };
-        let kind = self.kind.map(|kind| kind.to_string());
+        // SYCL's word for accelerators is shorter.
+        let kind =
+            self.kind.map(|kind| if kind == Kind::Accelerator { "acc".into() } else { kind.to_string() });
         let number = self.number.map(|number| number.to_string());
         let parts = [Some(backend.to_string()), kind, number];
         Some(parts.into_iter().flatten().collect::<Vec<_>>().join(":"))
