@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import itertools
 import math
+import os
 import pickle
 import pydoc
 import random
@@ -1709,6 +1710,39 @@ def usm() -> Any:
     if not dpctl.get_devices():
         pytest.skip("found no device of SYCL")
     return dpctl.SyclQueue()
+
+
+class Named:
+    """An array of dpnp whose interface names its context in another form."""
+
+    def __init__(self, array: Any, syclobj: Any) -> None:
+        self.array = array
+        self.__sycl_usm_array_interface__ = {**array.__sycl_usm_array_interface__, "syclobj": syclobj}
+
+
+@pytest.mark.skipif("HALOPORT_SYCL_SHIM" not in os.environ, reason="HALOPORT_SYCL_SHIM is not set")
+def test_forms_of_syclobj() -> None:
+    """A filter string, its parts and a device stand for the default context of the platform."""
+    usm()
+    import dpctl
+    import dpnp
+
+    comm = haloport.threads(1)[0]
+    grid = haloport.Grid((8,), periodic=True, comm=comm)
+    device = dpctl.SyclDevice("opencl:cpu:0")
+    for form in (device.filter_string, "opencl:cpu:0", "cpu", ("opencl", "cpu", 0), device):
+        queue = dpctl.SyclQueue(device)
+        u = dpnp.zeros(10, sycl_queue=queue)
+        u[1:-1] = dpnp.arange(8, sycl_queue=queue)
+        queue.wait()
+        named = Named(u, form)
+        grid.plan(named)(named, stream=haloport.BLOCK)
+        assert dpnp.asnumpy(u)[[0, 9]].tolist() == [7, 0], form
+    with pytest.raises(haloport.ExchangeError, match="the device `level_zero:gpu:9` was not found"):
+        grid.plan(Named(u, "level_zero:gpu:9"))
+    other = dpnp.zeros(10, sycl_queue=dpctl.SyclQueue(dpctl.SyclContext([device]), device))
+    with pytest.raises(BufferError, match="of another context"):
+        grid.plan(Named(other, "opencl:cpu:0"))
 
 
 @pytest.mark.parametrize("fixed", [False, True])

@@ -61,10 +61,7 @@ unsafe fn device_of(owner: &SyclOwner) -> Result<SyclDevice, Error> {
         match owner {
             SyclOwner::Queue(queue) => Ok(SyclDevice::from_sycl_queue(*queue)?.0),
             SyclOwner::Context(context) => Ok(SyclDevice::from_sycl_context(*context, None)?),
-            SyclOwner::Device(filter) => Err(format!(
-                "expected a queue or a context, found `{filter:?}`, whose context only SYCL can find"
-            )
-            .into()),
+            SyclOwner::Device(filter) => Ok(SyclDevice::from_sycl_filter(&filter.to_string())?),
         }
     }
 }

@@ -4,10 +4,9 @@ use std::ffi::CStr;
 
 use haloport::interop::sycl_usm::{SyclObject, SyclOwner};
 use haloport::sycl::{SyclDevice, SyclStream};
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyString};
+use pyo3::types::{PyCapsule, PyString, PyTuple};
 
 use crate::arguments::type_name;
 use crate::error::OrRaise;
@@ -44,10 +43,7 @@ impl Owner {
                 // SAFETY: as for a queue.
                 unsafe { SyclDevice::from_sycl_context(*context, None) }.or_raise()
             }
-            SyclOwner::Device(filter) => Err(PyBufferError::new_err(format!(
-                "`syclobj` of `__sycl_usm_array_interface__`: expected a queue or a context, found `{filter:?}`, whose \
-                 context only SYCL can find; pass an array of dpctl or dpnp"
-            ))),
+            SyclOwner::Device(filter) => SyclDevice::from_sycl_filter(&filter.to_string()).or_raise(),
         }
     }
 
@@ -66,6 +62,11 @@ pub(super) fn sycl_object<'py>(object: &Bound<'py, PyAny>) -> PyResult<(SyclObje
     if let Ok(text) = object.cast::<PyString>() {
         return Ok((SyclObject::Filter(text.to_string()), object.clone()));
     }
+    // The parts of a filter string: backend, type and number.
+    if let Ok(parts) = object.cast::<PyTuple>() {
+        let parts = parts.iter().map(|part| part.str().map(|part| part.to_string()));
+        return Ok((SyclObject::Filter(parts.collect::<PyResult<Vec<_>>>()?.join(":")), object.clone()));
+    }
     if let Some((name, address)) = capsule(object) {
         return Ok((SyclObject::Capsule(name, address), object.clone()));
     }
@@ -74,6 +75,10 @@ pub(super) fn sycl_object<'py>(object: &Bound<'py, PyAny>) -> PyResult<(SyclObje
         if let Some((name, address)) = capsule(&made) {
             return Ok((SyclObject::WithCapsule(name, address), made));
         }
+    }
+    // A device of dpctl.
+    if let Some(Ok(filter)) = object.getattr_opt("filter_string")?.map(|filter| filter.extract::<String>()) {
+        return Ok((SyclObject::Filter(filter), object.clone()));
     }
     Ok((SyclObject::Other(type_name(object)), object.clone()))
 }
