@@ -48,6 +48,8 @@
 //! | send irregular messages | [`SparseExchange`], [`line::LineExchange`] |
 //! | see when a rank computed, exchanged and waited | [`trace`] |
 //!
+//! The page `docs/rust.md` of the repository is a tour, with programs for each of these.
+//!
 //! Functions that return [`Error`] take any other error with `?`, and `main` prints it as text; [`Error::kind`] says which
 //! it is. Authors of backends and
 //! transports depend on `haloport-core`.
@@ -191,6 +193,11 @@ struct Accumulate;
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../docs/redistribute.md")]
 struct Redistribute;
+
+/// Tests the tour of the crate.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/rust.md")]
+struct Rust;
 
 /// Tests the README's example.
 #[cfg(all(doctest, feature = "cpu"))]
