@@ -757,8 +757,10 @@ contains
       if (size(halo) == 2*axes) then
         widths(:, :axes) = reshape(narrow('halo', halo), [2, axes])
       else
-        widths(1, :axes) = narrow('halo', of_axes('halo', halo, axes)) ! or two for each axis, above
+        widths(1, :axes) = narrow('halo', of_axes('halo', halo, axes))
         widths(2, :axes) = widths(1, :axes)
+        if (all(size(halo) /= [1, axes])) call complain('halo', '1 value, one for each axis, or two for each of them,', axes, &
+          size(halo))
       end if
       first(:axes, :) = int(lower, c_int64_t) - 1
       past(:axes, :) = int(upper, c_int64_t)
@@ -1235,6 +1237,8 @@ contains
     axis_count = min(max(int(pattern%axes), 1), 4)
     if (present(halo)) origin(:axis_count) = int(of_axes('halo', halo, axis_count), c_int64_t)
     if (present(lower)) origin(:axis_count) = 1 - int(of_axes('lower', lower, axis_count), c_int64_t)
+    if (present(lower) .and. any(origin < 0)) call hpf_complain( &
+      'lower: expected bounds of at most 1, as the first owned cell has the index 1, found one above'//c_null_char)
     if (present(halo) .and. present(lower)) call hpf_complain( &
       'halo, lower: expected one of them, found both'//c_null_char)
     if (pattern%axes == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
