@@ -36,8 +36,17 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
         structured::check(comm, &device, &case)?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
     }
-    for number in numbers(count.div_ceil(10)) {
-        structured::interleaved(comm, &device, number)?;
+    if std::env::var("HALOPORT_DRIVER_QUEUES").is_ok_and(|queues| queues == "1") {
+        // What is behind a wait for a neighbour in that queue is not sent, and ranks start these in different orders.
+        if comm.rank() == 0 {
+            println!(
+                "skipped: exchanges started in an order of each rank's own, since all streams share one queue"
+            );
+        }
+    } else {
+        for number in numbers(count.div_ceil(10)) {
+            structured::interleaved(comm, &device, number)?;
+        }
     }
     scheduled::storm(comm, &device, ROUNDS)?;
     if device.info().capabilities.gates {
