@@ -200,10 +200,16 @@ impl FromStr for DeviceSpec {
                 Ok(_) => of(Wanted::Sycl),
                 Err(error) => Err(unknown(text, &error.to_string())),
             },
-            _ => Err(match BACKENDS.iter().find(|(name, _)| *name == backend) {
-                Some((backend, _)) => SelectError::NotBuilt { spec: text.to_string(), backend },
-                None => unknown(text, "expected `auto`, `cpu`, `cpu:threads=4`, `cuda:0` or `sycl:gpu:0`"),
-            }),
+            _ => {
+                // SYCL's own backends are in the feature `sycl`.
+                let feature = if matches!(backend, "opencl" | "level_zero") { "sycl" } else { backend };
+                Err(match BACKENDS.iter().find(|(name, _)| *name == feature) {
+                    Some((backend, _)) => SelectError::NotBuilt { spec: text.to_string(), backend },
+                    None => {
+                        unknown(text, "expected `auto`, `cpu`, `cpu:threads=4`, `cuda:0` or `sycl:gpu:0`")
+                    }
+                })
+            }
         }
     }
 }
