@@ -6,7 +6,8 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty, but for the list of hp_comm_threads: null handles, no ticket, rank -1, 0 ranks, empty boxes, no messages, not ready, NaN.
+ * - After a failure, results are empty, but for the list of hp_comm_threads: null handles, no ticket, rank -1, 0 ranks, empty
+ *   boxes, no messages, not ready, NaN.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED. If it is the communicator or the
  *   pattern itself, such as null, the others are not told, and wait until their time limit.

@@ -12,7 +12,7 @@ use crate::opencl::event::Opening;
 use crate::{libsycl, opencl};
 
 /// A device in a context.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Place {
     OpenCl(Arc<opencl::place::Place>),
     Sycl(Arc<libsycl::place::Place>),
@@ -349,9 +349,9 @@ impl Kernel {
         }
     }
 
-    /// Sets a plain value as an argument.
+    /// Sets a plain value without padding as an argument: a number, or the addresses of blocks.
     pub(crate) fn set_value<T: Copy>(&mut self, index: usize, value: &T) -> Result<(), DeviceError> {
-        // SAFETY: the value is alive, and its bytes are only read, by a driver that knows nothing of its type.
+        // SAFETY: the value is alive, has no padding, and its bytes are only read.
         let bytes =
             unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) };
         match self {

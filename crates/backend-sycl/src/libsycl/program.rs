@@ -177,7 +177,11 @@ impl Kernel {
         if self.values.len() <= index {
             self.values.resize_with(index + 1, Box::default);
         }
-        self.values[index] = value.into();
+        // In its place, if there is one: lists of copies set their addresses at each start.
+        match self.values[index].len() == value.len() {
+            true => self.values[index].copy_from_slice(value),
+            false => self.values[index] = value.into(),
+        }
         let value = &self.values[index];
         self.set(index, Argument { value: value.as_ptr().cast(), bytes: value.len() });
     }
