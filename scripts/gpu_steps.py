@@ -1,6 +1,8 @@
 """The parts of scripts/run-gpu-tests, and the steps of each."""
 
 import glob
+import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ PARTS = {
     "ratios": (120, "packing beside plain copies, a bound launch beside the raw one, host time of start and finish"),
     "mpi": (180, "2 and 4 MPI processes on one device: random exchanges, the path they use, both jobs against the CPU, the exchange"),
     "jobs": (180, "both jobs on 1, 2, 4 and 8 ranks that are threads, against the CPU"),
+    "python": (150, "the Python package: arrays of CuPy, PyTorch and JAX, ranks that are threads and 2 MPI processes"),
     "exchanges": (300, "random exchanges against their oracles, at least --cases (500) of boxes and of meshes"),
     "settings": (120, "8 hardware queues, the driver's default, instead of 32; launches that wait for their kernels"),
     "cupy": (180, "the exchange of one rank beside the same written with CuPy, in turns"),
@@ -74,6 +77,8 @@ class Steps:
             self.run("order of exchanges and the work around them", [SUITE, "order::", "--nocapture"])
             self.run("exchanges that end on streams", [SUITE, "scheduled::", *ALONE])
             self.run("steps in a row, each with an exchange", [SUITE, "overlap::", *ALONE])
+            if self.options.gpus < 2:
+                return self.skip("ranks on GPUs of their own: there is one GPU")
             self.run("ranks on GPUs of their own hand fields over", [SUITE, "devices::", *ALONE])
             self.run("ranks on GPUs of their own exchange messages by NCCL", [SUITE, "stream_messages::", *ALONE])
 
@@ -115,6 +120,21 @@ class Steps:
             self.both_jobs(where, launched)
         self.run("the transport itself, on the CPU", [f"{HERE}/mpirun", "-n", "2", tests])
 
+    def part_python(self):
+        if not self.on_gpu():
+            return
+        if importlib.util.find_spec("pytest") is None or importlib.util.find_spec("cupy") is None:
+            return self.skip("there is no pytest, or no CuPy")
+        path = ":".join(filter(None, [f"{HERE}/python", os.environ.get("PYTHONPATH")]))
+        env = {"PYTHONPATH": path, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        tests = [sys.executable, "-m", "pytest", "-rs", "--tb=short", "-o", "faulthandler_timeout=60", "-c", f"{HERE}/pytest.ini", "-k", "cuda",
+                 f"{HERE}/python-tests/test_cuda.py", f"{HERE}/python-tests/test_random.py"]
+        self.run("arrays on the GPU, with ranks that are threads", tests, env)
+        if importlib.util.find_spec("mpi4py") is None:
+            return self.skip("there is no mpi4py")
+        env["MPI4PY_LIBMPI"] = f"{HERE}/mpi/lib/libmpi.so.40"
+        self.run("arrays on the GPU, with ranks that are processes", [f"{HERE}/mpirun", "-n", "2", *tests], env)
+
     def part_settings(self):
         if self.on_gpu():
             unset, blocking = ["env", "-u", "CUDA_DEVICE_MAX_CONNECTIONS"], {"CUDA_LAUNCH_BLOCKING": "1"}
@@ -129,6 +149,9 @@ class Steps:
     def part_bench(self):
         for ranks in (1, 2, 4):
             self.run(f"the exchange on {ranks} rank(s)", [COMMAND, *self.bench, "--ranks", ranks])
+        spans = f"{self.files}/spans.json"
+        self.run("a time line of the exchange on 2 ranks", [COMMAND, *self.bench, "--ranks", 2, "--trace", spans])
+        self.run("what the spans of that time line take", [sys.executable, f"{HERE}/span_times.py", spans])
 
     def part_sanitizer(self):
         if not self.on_gpu():

@@ -39,6 +39,9 @@ torch: Any = optional("torch")
 jnp: Any = optional("jax.numpy")
 ml_dtypes: Any = optional("ml_dtypes")
 
+AWAIT_LIMIT = 30
+"""How long a rank awaits an exchange, in seconds: another rank may have failed."""
+
 Bytes = NDArray[np.uint8]
 Axes = tuple[int | str, ...]
 
@@ -50,7 +53,8 @@ DTYPES = [
     *([np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []),
 ]
 
-USM_DTYPES = [dtype for dtype in DTYPES if dtype.kind in "iufcb"]
+DEVICE_DTYPES = [dtype for dtype in DTYPES if dtype.kind in "iufcb"]
+"""The element types of arrays on devices."""
 
 BY_NAME = {
     "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2", "uint32": "u4",
@@ -366,6 +370,39 @@ class UsmMemory(Memory):
         return self.bytes
 
 
+class OnlyCudaInterface:
+    """An array with `__cuda_array_interface__` alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.inner = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+class CudaMemory(Memory):
+    """An array on a GPU of NVIDIA. The host waits for the device before it writes and reads it."""
+
+    def __init__(self, block: Block, package: str, cupy: Any) -> None:
+        self.block, self.package, self.synchronize = block, package, cupy.cuda.runtime.deviceSynchronize
+        self.memory = cupy.zeros(block.size * block.dtype.itemsize, np.uint8)
+        strides = [stride * block.dtype.itemsize for stride in block.strides]
+        start = self.memory.data + block.first * block.dtype.itemsize
+        made = cupy.ndarray(block.shape, block.dtype, start, strides)
+        if package == "torch":
+            flat = torch.from_dlpack(self.memory).view(getattr(torch, block.dtype.name))
+            made = flat.as_strided(block.shape, block.strides, block.first)
+        self.array = {"dlpack": OnlyDlpack, "interface": OnlyCudaInterface}.get(package, lambda array: array)(made)
+        self.bytes = np.zeros((block.size, block.dtype.itemsize), np.uint8)
+        self.before = self.expected = self.bytes
+
+    def store(self, new: Bytes) -> None:
+        self.memory.set(new.reshape(-1))
+        self.synchronize()
+
+    def load(self) -> Bytes:
+        self.synchronize()
+        return self.memory.get().reshape(self.bytes.shape)
+
+
 def suitable(block: Block, manner: str) -> list[str]:
     """The packages that can make this array."""
     name = BY_NAME.get(block.dtype.name)
@@ -386,10 +423,54 @@ def suitable(block: Block, manner: str) -> list[str]:
     return found
 
 
-def suitable_usm(block: Block) -> list[str]:
-    """The packages that can make this array in unified shared memory."""
-    is_flat = block.dtype == "u1" and len(block.shape) == 1 and block.is_contiguous and block.size == block.shape[0]
-    return ["dpctl"] if is_flat and block.first == 0 and block.size > 0 else ["dpnp", "dpnp.tensor"]
+class Usm:
+    """Arrays in unified shared memory of a queue of SYCL."""
+
+    def __init__(self, queue: Any) -> None:
+        self.device = queue
+        """The argument `device` of a layout."""
+
+    def memory(self, block: Block, draw: random.Random) -> Memory:
+        is_flat = block.dtype == "u1" and len(block.shape) == 1 and block.is_contiguous and block.size == block.shape[0]
+        packages = ["dpctl"] if is_flat and block.first == 0 and block.size > 0 else ["dpnp", "dpnp.tensor"]
+        return UsmMemory(block, draw.choice(packages), draw, self.device)
+
+    def no_elements(self, dtype: np.dtype[Any]) -> Any:
+        """An array of no elements."""
+        import dpctl.memory as usm
+        import dpnp.tensor as dpt
+
+        return dpt.usm_ndarray(0, dtype.name, buffer=usm.MemoryUSMShared(dtype.itemsize, queue=self.device))
+
+    def streams(self) -> list[Any]:
+        return [None, haloport.DEFAULT, haloport.BLOCK, self.device]
+
+
+class Cuda:
+    """Arrays on a GPU of NVIDIA."""
+
+    def __init__(self, cupy: Any) -> None:
+        self.cupy = cupy
+        self.device = "cuda:0"
+        """The argument `device` of a layout."""
+        # Not made while streams wait for other ranks: the driver may wait for them then.
+        self.own = [None, haloport.DEFAULT, haloport.BLOCK, haloport.Stream(self.device), cupy.cuda.Stream(non_blocking=True), 1, 2]
+        self.has_torch = torch is not None and torch.cuda.is_available()
+        if self.has_torch:
+            self.own.append(torch.cuda.Stream())
+
+    def memory(self, block: Block, draw: random.Random) -> Memory:
+        packages = ["cupy", "dlpack", "interface"] if hasattr(self.cupy.ndarray, "__dlpack__") else ["cupy", "interface"]
+        if self.has_torch and not block.is_backwards:
+            packages += ["torch", "torch"]
+        return CudaMemory(block, draw.choice(packages), self.cupy)
+
+    def no_elements(self, dtype: np.dtype[Any]) -> Any:
+        """An array of no elements."""
+        return self.cupy.empty(0, dtype)
+
+    def streams(self) -> list[Any]:
+        return self.own
 
 
 @dataclass
@@ -398,8 +479,8 @@ class Case:
 
     number: int
     ranks: int
-    is_usm: bool = False
-    """Whether the arrays are in unified shared memory of SYCL."""
+    on_device: bool = False
+    """Whether the arrays are on a device."""
     fields: list[Field] = field(init=False)
     manner: str = field(init=False)
     """``passed``, ``functional``, ``fixed`` (ordinary arrays) or ``own`` (arrays of `empty`, fixed)."""
@@ -407,7 +488,7 @@ class Case:
     def __post_init__(self) -> None:
         draw = random.Random(f"case {self.number} of {self.ranks}")
         self.manner = draw.choice(["passed"] * 5 + ["functional", "fixed", "own"])
-        if self.is_usm and self.manner in ("functional", "own"):
+        if self.on_device and self.manner in ("functional", "own"):
             self.manner = "fixed"
         self.in_flight = draw.choice([1, 1, 2, 3]) if self.manner == "passed" else 1
         self.rounds = draw.randint(2, 3)
@@ -426,7 +507,7 @@ class Case:
             levels, vector = alike if self.manner == "fixed" else (draw.randint(0, most), draw.random() < 0.3)
             extents = tuple(0 if draw.random() < 0.03 else draw.randint(1, 4) for _ in range(levels))
             components = draw.randint(1, 3) if vector and self.manner != "own" else 0
-            fields.append(Field(draw.choice(USM_DTYPES if self.is_usm else DTYPES), extents, components))
+            fields.append(Field(draw.choice(DEVICE_DTYPES if self.on_device else DTYPES), extents, components))
         return fields
 
     def replaces(self, rank: int, turn: int) -> bool:
@@ -664,9 +745,9 @@ class Flight:
 class Participant:
     """One rank in a case."""
 
-    def __init__(self, case: Case, comm: haloport.Communicator, queue: Any = None) -> None:
-        """`queue` is the ``SyclQueue`` of the arrays in unified shared memory."""
-        self.case, self.comm, self.queue = case, comm, queue
+    def __init__(self, case: Case, comm: haloport.Communicator, place: Usm | Cuda | None = None) -> None:
+        """`place` is where the arrays lie, if not in memory of the host."""
+        self.case, self.comm, self.place = case, comm, place
         self.draw = random.Random(f"{case.number} on {comm.rank} of {comm.size}")
         self.noise = np.random.default_rng((case.number, comm.rank))
         self.pattern: Any = case.pattern.make(comm, self.draw)
@@ -694,7 +775,7 @@ class Participant:
             default = names + spec.labels
             may_be_default = is_default(names, spec)
             fits = spec.labels == chief.labels if common is not None else may_be_default
-            may_be_own = self.queue is None and case.manner == "passed" and may_be_default and spec.levels == spec.further and len(spec.levels) < 2
+            may_be_own = self.place is None and case.manner == "passed" and may_be_default and spec.levels == spec.further and len(spec.levels) < 2
             own = case.manner == "own" or (may_be_own and draw.random() < 0.15)
             axes: list[Axes | None] | None = None
             if own:
@@ -736,29 +817,22 @@ class Participant:
         for place, spec in enumerate(self.case.fields):
             if not self.blocks[place]:
                 # A rank without a domain has the element type alone.
-                if self.queue is None and ("fixed" in self.options or self.draw.random() < 0.5):
+                if self.place is None and ("fixed" in self.options or self.draw.random() < 0.5):
                     yield np.zeros(0, spec.dtype)
                 elif "fixed" in self.options:
-                    yield self.no_elements(spec)
+                    assert self.place is not None
+                    yield self.place.no_elements(spec.dtype)
                 else:
-                    yield haloport.Layout((0,), spec.dtype, device=self.queue)
+                    yield haloport.Layout((0,), spec.dtype, device=self.place and self.place.device)
                 continue
             memories, axes = self.sets[0][place], self.given[place]
             parts: list[Any] = [memory.array for memory in memories]
             if axes is not None:
-                parts = [block.layout(mine, self.queue) for block, mine in zip(self.blocks[place], axes)]
+                parts = [block.layout(mine, self.place and self.place.device) for block, mine in zip(self.blocks[place], axes)]
             elif any(memory.package == "jax" for memory in memories):
                 # Its arrays cannot be written, so that a plan is made from their layouts.
                 parts = [block.layout(None) for block in self.blocks[place]]
             yield parts[0] if len(parts) == 1 else parts
-
-    def no_elements(self, spec: Field) -> Any:
-        """An array of no elements in unified shared memory."""
-        import dpctl.memory as usm
-        import dpnp.tensor as dpt
-
-        memory = usm.MemoryUSMShared(spec.dtype.itemsize, queue=self.queue)
-        return dpt.usm_ndarray(0, spec.dtype.name, buffer=memory)
 
     def new_arrays(self) -> list[list[Memory]]:
         return [self.new_field(place) for place in range(len(self.case.fields))]
@@ -773,8 +847,8 @@ class Participant:
         manner = self.case.manner
         found: list[Memory] = []
         for block in blocks:
-            if self.queue is not None:
-                found.append(UsmMemory(block, self.draw.choice(suitable_usm(block)), self.draw, self.queue))
+            if self.place is not None:
+                found.append(self.place.memory(block, self.draw))
                 continue
             package = self.draw.choice(suitable(block, manner))
             found.append((JaxMemory if package == "jax" else Memory)(block, package, self.draw))
@@ -809,8 +883,8 @@ class Participant:
         if self.draw.random() < 0.6:
             return {}
         streams = [None, haloport.DEFAULT, haloport.BLOCK, haloport.Stream(), 1]
-        if self.queue is not None:
-            streams = [None, haloport.DEFAULT, haloport.BLOCK, self.queue]
+        if self.place is not None:
+            streams = self.place.streams()
         return {"stream": self.draw.choice(streams)}
 
     def passed(self, arrays: list[list[Memory]]) -> list[Any]:
@@ -861,7 +935,8 @@ def finish_all(flights: list[Flight], draw: random.Random) -> None:
             flight.check()
 
         async def gather() -> None:
-            await asyncio.gather(*(finish(flight) for flight in flights))
+            async with asyncio.timeout(AWAIT_LIMIT):
+                await asyncio.gather(*(finish(flight) for flight in flights))
 
         return asyncio.run(gather())
     for flight in flights:
@@ -882,13 +957,14 @@ def finish_all(flights: list[Flight], draw: random.Random) -> None:
 
 
 async def wait_for(pending: haloport.Pending) -> None:
-    await pending
+    async with asyncio.timeout(AWAIT_LIMIT):
+        await pending
 
 
-def run(number: int, comm: haloport.Communicator, queue: Any = None) -> None:
-    """Runs a case on this rank. Collective."""
-    case = Case(number, comm.size, queue is not None)
-    one = Participant(case, comm, queue)
+def run(number: int, comm: haloport.Communicator, place: Usm | Cuda | None = None) -> None:
+    """Runs a case on this rank, with arrays in memory of the host, or where `place` says. Collective."""
+    case = Case(number, comm.size, place is not None)
+    one = Participant(case, comm, place)
     for turn in range(case.rounds):
         one.run(turn)
 

@@ -67,7 +67,23 @@ def test_unified_shared_memory(ranks: Ranks, size: int) -> None:
         pytest.skip("found no device of SYCL")
 
     def run(comm: haloport.Communicator) -> None:
-        queue = dpctl.SyclQueue()
-        check(comm, numbers(25), lambda number, comm: oracle.run(number, comm, queue))
+        place = oracle.Usm(dpctl.SyclQueue())
+        check(comm, numbers(25), lambda number, comm: oracle.run(number, comm, place))
+
+    ranks(size)(run)
+
+
+@pytest.mark.parametrize("size", [size for size in SIZES if world is not None or size <= 3])
+def test_cuda(ranks: Ranks, size: int) -> None:
+    cupy = pytest.importorskip("cupy", reason="found no CuPy")
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        pytest.skip(f"found no GPU of NVIDIA ({error})")
+    places = [oracle.Cuda(cupy) for _ in range(size if world is None else 1)]
+
+    def run(comm: haloport.Communicator) -> None:
+        place = places[comm.rank if world is None else 0]
+        check(comm, numbers(60), lambda number, comm: oracle.run(number, comm, place))
 
     ranks(size)(run)

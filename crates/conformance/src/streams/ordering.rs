@@ -11,7 +11,7 @@ use haloport_core::device::{Device, Priority};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
-use super::gate::gate;
+use super::gate::{CALL_LIMIT, gate};
 use super::ring::RankRing;
 use crate::setting::{drawn, setting};
 use crate::{Failure, ensure};
@@ -68,8 +68,7 @@ pub fn suite<D: Device>(
     for path in PATHS.iter().chain(moved_paths) {
         on_path(comm, device, borrowed, path)?;
         let (name, options) = *path;
-        dropped(comm, device, options)
-            .map_err(|error| format!("an exchange that is dropped, {name}: {error}"))?;
+        named(comm, &format!("an exchange that is dropped, {name}"), || dropped(comm, device, options))?;
     }
     Ok(())
 }
@@ -102,20 +101,28 @@ fn on_path<D: Device>(
     let borrowed = borrowed.map(|b| [(Some(b), Some(b)), (one, Some(b)), (Some(b), two)]);
     // In the default set, one pair of each kind.
     let pairs = drawn(&pairs).iter().chain(borrowed.iter().flat_map(|pairs| drawn(pairs)));
-    let named = |what: &str, outcome: Result<(), Failure>| {
-        outcome.map_err(|error| Failure::from(format!("{what}, {path}: {error}")))
-    };
     for &(start, finish) in pairs {
-        let between = between_streams(comm, device, options, start, finish);
-        named(&format!("from {start:?} to {finish:?}"), between)?;
+        let what = format!("from {start:?} to {finish:?}, {path}");
+        named(comm, &what, || between_streams(comm, device, options, start, finish))?;
     }
-    named("a finish that blocks", blocking(comm, device, options))?;
-    named("what is received next", received_next(comm, device, options))?;
-    named("an unpacking in another stream", unpacked_elsewhere(comm, device, options, &own))?;
-    named("two in flight", two_in_flight(comm, device, options, &own))?;
-    named("access from the host", host_access(comm, device, options))?;
-    named("a late neighbour", late_neighbour(comm, device, options))?;
+    let named =
+        |what: &str, test: &dyn Fn() -> Result<(), Failure>| named(comm, &format!("{what}, {path}"), test);
+    named("a finish that blocks", &|| blocking(comm, device, options))?;
+    named("what is received next", &|| received_next(comm, device, options))?;
+    named("an unpacking in another stream", &|| unpacked_elsewhere(comm, device, options, &own))?;
+    named("two in flight", &|| two_in_flight(comm, device, options, &own))?;
+    named("access from the host", &|| host_access(comm, device, options))?;
+    named("a late neighbour", &|| late_neighbour(comm, device, options))?;
     Ok(())
+}
+
+/// Runs a test. Its name, and the error, are printed at once: if other ranks wait for this one, they are not lost.
+fn named(comm: &Communicator, what: &str, test: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+    println!("rank {} of {}: {what}", comm.rank(), comm.size());
+    test().map_err(|error| {
+        println!("rank {} of {}: {what}: {error}", comm.rank(), comm.size());
+        format!("{what}: {error}").into()
+    })
 }
 
 /// Packing waits for a kernel that writes the field, and reading the halo waits for the unpacking.
@@ -166,7 +173,7 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
     let seen = device.create_event(false)?;
     ring.write(1, &one)?;
     let pending = ring.exchange.start_on(&one)?;
-    wait(&pending);
+    wait(&pending)?;
     // Every second rank holds back its unpacking, and with it its next messages; its neighbours send theirs.
     let open = if comm.rank().is_multiple_of(2) { Some(gate(device, &two)?) } else { None };
     pending.finish_on(&two)?;
@@ -197,7 +204,7 @@ fn unpacked_elsewhere<D: Device>(
     for round in 1..=2 {
         ring.write(round, one)?;
         let pending = ring.exchange.start_on(one)?;
-        wait(&pending);
+        wait(&pending)?;
         let open = gate(device, two)?;
         pending.finish_on(two)?;
         let pending = ring.exchange.start_on(one)?;
@@ -271,7 +278,7 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
     for round in 1..=2 {
         ring.write(round, &stream)?;
         let pending = ring.exchange.start_on(&stream)?;
-        wait(&pending);
+        wait(&pending)?;
         let open = gate(device, &stream)?;
         pending.finish_on(&stream)?;
         let opened = open_later(open);
@@ -302,7 +309,7 @@ fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Resu
     is_open.store(false, Ordering::SeqCst);
     let by_streams = device.stream_words().is_some() && ring.exchange.traffic().direct_bytes > 0;
     let pending = ring.exchange.start_on(&stream)?;
-    wait(&pending);
+    wait(&pending)?;
     let open = gate(device, &stream)?;
     pending.finish_on(&stream)?;
     let opened = open_later(Box::new(move || {
@@ -341,8 +348,11 @@ fn poll_while_closed<F>(pending: &Pending<'_, F>) {
 }
 
 /// Waits until `finish` would wait for no other rank.
-fn wait<F>(pending: &Pending<'_, F>) {
+fn wait<F>(pending: &Pending<'_, F>) -> Result<(), Failure> {
+    let begin = Instant::now();
     while !pending.is_ready() {
+        ensure!(begin.elapsed() < CALL_LIMIT, "an exchange was not ready within {CALL_LIMIT:?}");
         thread::yield_now();
     }
+    Ok(())
 }
