@@ -10,7 +10,7 @@ use haloport_core::device::{
     StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation,
 };
 
-use crate::driver::context::call;
+use crate::driver::context::{address, call};
 use crate::driver::raw_stream::RawStream;
 use crate::driver::select::{Selector, candidates};
 use crate::memory::allocation::Allocation;
@@ -24,7 +24,7 @@ use crate::streams::event::{self, CudaEvent};
 use crate::streams::gate::gate;
 use crate::streams::stream::CudaStream;
 use crate::streams::word_operations::put_words;
-use crate::work::copies::{CudaCopies, address, copy};
+use crate::work::copies::{CudaCopies, copy};
 use crate::work::kernels::{Arguments, CudaKernel, CudaLaunch, Grid, enqueue};
 
 // Roles, as named in errors.
@@ -232,11 +232,8 @@ unsafe impl Device for CudaDevice {
     }
 
     unsafe fn write(&self, source: &[u8], target: Pointer, stream: &CudaStream) -> Result<(), DeviceError> {
-        let from = Pointer::new(source.as_ptr().cast_mut());
-        // SAFETY: the slice is readable until this function returns, and then the copy is done.
-        unsafe { copy(stream, (from, target), source.len()) }?;
-        // From pinned memory, the copy goes on after the call of the driver.
-        stream.stream.synchronize()
+        // SAFETY: the caller's promise.
+        unsafe { self.opened.pieces.write(&self.opened, source, target, &stream.stream) }
     }
 
     unsafe fn read(
@@ -245,10 +242,8 @@ unsafe impl Device for CudaDevice {
         target: &mut [u8],
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
-        let to = Pointer::new(target.as_mut_ptr());
-        // SAFETY: this function alone uses the slice, which is writable, and returns when the copy is done.
-        unsafe { copy(stream, (source, to), target.len()) }?;
-        stream.stream.synchronize()
+        // SAFETY: the caller's promise.
+        unsafe { self.opened.pieces.read(&self.opened, source, target, &stream.stream) }
     }
 
     unsafe fn fill(

@@ -10,6 +10,7 @@ use crate::driver::device_context::DeviceContext;
 use crate::driver::raw_stream::RawStream;
 use crate::driver::select::Candidate;
 use crate::memory::peers::Peers;
+use crate::memory::pieces::PinnedPieces;
 use crate::memory::words::WordPool;
 use crate::program::fill_kernel::FillKernel;
 use crate::program::loaded::Function;
@@ -20,6 +21,7 @@ pub(crate) struct Opened {
     fill_kernel: FillKernel,
     pub(crate) programs: Programs,
     pub(crate) words: WordPool,
+    pub(crate) pieces: PinnedPieces,
     pub(crate) peers: Peers,
     /// Last, since all of the above is in its context.
     device: DeviceContext,
@@ -45,6 +47,7 @@ impl Opened {
             fill_kernel: FillKernel::default(),
             programs: Programs::default(),
             words,
+            pieces: PinnedPieces::new(&device)?,
             peers: Peers::default(),
             device,
         });

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUcontext, CUdevice};
-use haloport_core::device::{Attached, Detach, DeviceError, DeviceId};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr};
+use haloport_core::device::{Attached, Detach, DeviceError, DeviceId, Pointer};
 
 use crate::driver::frees::Frees;
 use crate::driver::functions::{Driver, Status};
@@ -170,3 +170,8 @@ macro_rules! call {
 }
 
 pub(crate) use call;
+
+/// An address in the driver's form.
+pub(crate) fn address(pointer: Pointer) -> CUdeviceptr {
+    pointer.as_ptr().expose_provenance() as CUdeviceptr
+}

@@ -10,11 +10,11 @@ use haloport_core::interop::{ArrayDescription, ArrayDeviceKind};
 use haloport_core::{AnyField, BlockLayout, Field, FieldError};
 
 use crate::device::CudaDevice;
+use crate::driver::context::address;
 use crate::driver::functions::{
     ANY, PointerGetAttributes, SUCCESS, Status, driver, loaded_pointer_get_attributes,
 };
 use crate::driver::handle_kinds::{DESCRIPTOR, FABRIC};
-use crate::work::copies::address;
 
 /// `CU_MEMORYTYPE_HOST` and `CU_MEMORYTYPE_DEVICE`.
 const HOST: u64 = 1;

@@ -9,9 +9,9 @@ use cudarc::driver::sys::{
 };
 use haloport_core::device::{DeviceError, Stream as _, WordOperation};
 
+use crate::driver::context::address;
 use crate::driver::functions::{NOT_SUPPORTED, SUCCESS};
 use crate::streams::stream::CudaStream;
-use crate::work::copies::address;
 
 /// The number of operations that one call puts into a stream; the driver takes at most 255.
 const MOST_AT_ONCE: usize = 128;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
 use haloport_core::device::dialect::{
     COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyTable,
 };
 use haloport_core::device::{Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer};
 
-use crate::driver::context::call;
+use crate::driver::context::{address, call};
 use crate::memory::allocation::Allocation;
 use crate::memory::buffer::CudaBuffer;
 use crate::opened::Opened;
@@ -83,10 +82,8 @@ impl Launch {
         let memory = CudaBuffer::new(opened, Allocation::new(opened, table.bytes(), MemoryKind::Device)?);
         let bytes = table.bytes_at(memory.pointer());
         let entries = address(memory.pointer());
-        let (from, setup) = (address(Pointer::new(bytes.as_ptr().cast_mut())), &opened.setup);
-        // SAFETY: the buffer is as long as the table, and the copy is done before either is used again.
-        unsafe { call!(&opened.context, cuMemcpyAsync(entries, from, bytes.len(), setup.raw())) }?;
-        setup.synchronize()?;
+        // SAFETY: the buffer is as long as the table, and nothing else uses it yet.
+        unsafe { opened.pieces.write(opened, &bytes, memory.pointer(), &opened.setup) }?;
         let tiles = entries + table.tiles_begin() as u64;
         let program = opened.programs.portable(opened, name, source)?;
         Ok(Launch {
@@ -139,9 +136,4 @@ pub(crate) unsafe fn copy(
     }
     // SAFETY: the caller's promise; addresses are unified, so the driver knows the kind of memory by them.
     unsafe { call!(stream.context(), cuMemcpyAsync(address(target), address(source), bytes, stream.raw())) }
-}
-
-/// An address in the driver's form.
-pub(crate) fn address(pointer: Pointer) -> CUdeviceptr {
-    pointer.as_ptr().expose_provenance() as CUdeviceptr
 }
