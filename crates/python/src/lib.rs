@@ -4,7 +4,7 @@
 //!
 //! - `grid`, `mesh`: the two kinds of patterns, both on `domains`; `redistribution`: from one of them to another;
 //! - `plan`, `prepared`, `pending`, `exchanges`, `retired`: exchanges of arrays that are passed at each call, or fixed;
-//! - `messages`: sparse exchanges and exchanges along a line;
+//! - `messages`: sparse exchanges and exchanges along a line; `payload`: their bytes, of the host and of arrays on devices;
 //! - `steps`: `await`, of exchanges and of messages;
 //! - `whole`: the owned cells of all ranks as one array on one rank;
 //! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
@@ -35,6 +35,7 @@ mod memory;
 mod mesh;
 mod messages;
 mod order;
+mod payload;
 mod pending;
 mod plan;
 mod prepared;

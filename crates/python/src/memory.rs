@@ -80,9 +80,7 @@ impl Array {
         py: Python<'py>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.wait_for(py, stream)?;
-        let field = self.field.get()?;
-        let bytes = py.detach(|| field.to_bytes(self.domain)).or_raise()?;
+        let bytes = self.to_bytes(py, stream)?;
         let numpy = py.import("numpy")?;
         let options = PyDict::new(py);
         options.set_item("dtype", &self.dtype)?;
@@ -116,12 +114,7 @@ impl Array {
             )));
         }
         let bytes: Vec<u8> = source.call_method0("tobytes")?.extract()?;
-        this.wait_for(py, stream)?;
-        // Another handle to the same memory: `copy_from_bytes` takes an exclusive one.
-        // SAFETY: no exchange of this field is in flight: the handle refuses to be written then; work in streams is
-        // ordered by the default stream, as the method says.
-        let mut target = unsafe { this.field.get()?.share() };
-        py.detach(|| target.copy_from_bytes(this.domain, &bytes)).or_raise()
+        this.set_bytes(py, &bytes, stream)
     }
 
     /// Shares the array by DLPack.
@@ -254,6 +247,28 @@ impl Array {
                 Ok(if is_numpy { as_numpy(&made, &dtype)? } else { made }.unbind())
             })
             .collect()
+    }
+
+    /// The bytes of all elements, as `to_numpy` copies them.
+    pub(crate) fn to_bytes(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<u8>> {
+        self.wait_for(py, stream)?;
+        let field = self.field.get()?;
+        py.detach(|| field.to_bytes(self.domain)).or_raise()
+    }
+
+    /// Sets all elements, as `copy_from` does; `bytes` are as many as the array has.
+    pub(crate) fn set_bytes(
+        &self,
+        py: Python<'_>,
+        bytes: &[u8],
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.wait_for(py, stream)?;
+        // Another handle to the same memory: `copy_from_bytes` takes an exclusive one.
+        // SAFETY: no exchange of this field is in flight: the handle refuses to be written then; work in streams is
+        // ordered by the default stream, as the method says.
+        let mut target = unsafe { self.field.get()?.share() };
+        py.detach(|| target.copy_from_bytes(self.domain, bytes)).or_raise()
     }
 
     /// Waits for the work in a stream of the device; the default stream orders the copy that follows itself.

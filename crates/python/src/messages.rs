@@ -8,17 +8,18 @@ use haloport::line::{Line, LineExchange as CoreLine, Payloads};
 use haloport::sparse::SparseError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyRange, PyTuple};
+use pyo3::types::{PyList, PyRange, PyTuple};
 
 use crate::arguments::type_name;
 use crate::comm::Communicator;
 use crate::error::{InFlightError, IntoException, OrRaise};
+use crate::payload::{Receiver, bytes_of};
 use crate::process::{self, Held};
 use crate::steps::{Awaited, Steps};
 
 /// Messages of any size between any ranks, in rounds: a destination need not know its sources in advance. Collective.
 ///
-/// ``exchange(messages)`` is one round: it sends messages, and returns those that have come. It blocks until the round is
+/// ``exchange(messages, *, into=None, stream=None)`` is one round: it sends messages, and returns those that have come. It blocks until the round is
 /// complete. All ranks go through the same number of rounds.
 ///
 /// Parameters
@@ -31,14 +32,20 @@ use crate::steps::{Awaited, Steps};
 ///
 /// Parameters of a call
 /// --------------------
-/// messages : iterable of (int, bytes-like)
+/// messages : iterable of (int, bytes-like or array)
 ///     The destination of each message, which may be this rank, and the bytes; or a mapping of destinations to messages.
-///     The bytes are in host memory: there is no `stream`.
+///     Arrays may be on devices, and are contiguous.
+/// into : callable, optional
+///     ``into(source, nbytes)`` returns an array of that many bytes, on any device, or a writable buffer; the message is put
+///     there. It is called for each message that has come, when the round ends. If it fails, the messages of the round are
+///     lost.
+/// stream : stream-like, optional
+///     Arrays on devices are read and written in this stream, as for a plan. The call blocks until that is done.
 ///
 /// Returns
 /// -------
 /// list of (int, bytes)
-///     The source of each message, ascending, and the bytes; messages of one source are in order.
+///     The source of each message, ascending, and the bytes, or what `into` returned; messages of one source are in order.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct SparseExchange {
     comm: Communicator,
@@ -48,8 +55,8 @@ pub(crate) struct SparseExchange {
 /// Payloads that pass along a line of ranks, each of which owns consecutive items, such as rows of a sorted table.
 /// Collective.
 ///
-/// ``line(*, left=None, right=None)`` is one round, in which all ranks take part: it passes payloads to the two ranks beside
-/// this one, and returns those that come from them. It blocks until the round is complete.
+/// ``line(*, left=None, right=None, into=None, stream=None)`` is one round, in which all ranks take part: it passes payloads to
+/// the two ranks beside this one, and returns those that come from them. It blocks until the round is complete.
 ///
 /// Parameters
 /// ----------
@@ -61,14 +68,16 @@ pub(crate) struct SparseExchange {
 ///
 /// Parameters of a call
 /// --------------------
-/// left, right : bytes-like, optional
-///     The payload for the rank before this one, and for the one after it. At the ends of the line it is dropped. The bytes
-///     are in host memory: there is no `stream`.
+/// left, right : bytes-like or array, optional
+///     The payload for the rank before this one, and for the one after it. At the ends of the line it is dropped. Arrays may be
+///     on devices, and are contiguous.
+/// into, stream
+///     As for a `SparseExchange`; the source is the rank that the payload comes from.
 ///
 /// Returns
 /// -------
 /// left, right : bytes or None
-///     The payload from the rank before this one, and from the one after it.
+///     The payload from the rank before this one, and from the one after it, or what `into` returned.
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct LineExchange {
     comm: Communicator,
@@ -80,6 +89,7 @@ pub(crate) struct LineExchange {
 #[pyclass(frozen, module = "haloport")]
 pub(crate) struct PendingMessages {
     exchange: Exchange,
+    receiver: Receiver,
     ended: Mutex<bool>,
 }
 
@@ -125,25 +135,40 @@ impl SparseExchange {
     }
 
     // Python shows no text of a slot: that of the type describes calls.
-    fn __call__<'py>(&self, py: Python<'py>, messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.begin(py, messages)?;
-        self.end(py, &mut false)
+    #[pyo3(signature = (messages, *, into=None, stream=None))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        messages: &Bound<'py, PyAny>,
+        into: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let receiver = Receiver::new(into, stream)?;
+        self.begin(py, messages, stream)?;
+        self.end(py, &receiver, &mut false)
     }
 
     /// Sends messages, and returns without waiting for others.
     ///
     /// Parameters
     /// ----------
-    /// messages : iterable of (int, bytes-like)
+    /// messages, into, stream
     ///     As for a call.
     ///
     /// Returns
     /// -------
     /// PendingMessages
     ///     Finish it, or await it.
-    fn start(slf: &Bound<'_, Self>, messages: &Bound<'_, PyAny>) -> PyResult<PendingMessages> {
-        slf.get().begin(slf.py(), messages)?;
-        Ok(PendingMessages { exchange: Exchange::Sparse(slf.clone().unbind()), ended: Mutex::new(false) })
+    #[pyo3(signature = (messages, *, into=None, stream=None))]
+    fn start(
+        slf: &Bound<'_, Self>,
+        messages: &Bound<'_, PyAny>,
+        into: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PendingMessages> {
+        let receiver = Receiver::new(into, stream)?;
+        slf.get().begin(slf.py(), messages, stream)?;
+        Ok(PendingMessages::new(Exchange::Sparse(slf.clone().unbind()), receiver))
     }
 
     fn __repr__(&self) -> PyResult<String> {
@@ -153,17 +178,27 @@ impl SparseExchange {
 }
 
 impl SparseExchange {
-    fn begin(&self, py: Python<'_>, messages: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn begin(
+        &self,
+        py: Python<'_>,
+        messages: &Bound<'_, PyAny>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         process::check()?;
-        let messages = messages_of(messages)?;
+        let messages = messages_of(messages, |message| bytes_of(message, stream, &self.comm))?;
         with_rounds(&self.rounds, py, |rounds| rounds.begin_with(messages))
     }
 
     /// Sets `goes_on` if the round does, as this thread may not call MPI.
-    fn end<'py>(&self, py: Python<'py>, goes_on: &mut bool) -> PyResult<Bound<'py, PyAny>> {
+    fn end<'py>(
+        &self,
+        py: Python<'py>,
+        receiver: &Receiver,
+        goes_on: &mut bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let came = with_rounds(&self.rounds, py, |rounds| noting(rounds.end(), goes_on))?;
         let list = came.into_iter().map(|(source, message)| {
-            let message = PyBytes::new(py, &message).into_any();
+            let message = receiver.receive(py, &self.comm, source, &message)?;
             PyTuple::new(py, [source.into_pyobject(py)?.into_any(), message])
         });
         Ok(PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?.into_any())
@@ -219,15 +254,18 @@ impl LineExchange {
     }
 
     // As above: the text of the type describes calls.
-    #[pyo3(signature = (*, left=None, right=None))]
+    #[pyo3(signature = (*, left=None, right=None, into=None, stream=None))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         left: Option<&Bound<'py, PyAny>>,
         right: Option<&Bound<'py, PyAny>>,
+        into: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.begin(py, left, right)?;
-        self.end(py, &mut false)
+        let receiver = Receiver::new(into, stream)?;
+        self.begin(py, [left, right], stream)?;
+        self.end(py, &receiver, &mut false)
     }
 
     /// As a call, without waiting for others.
@@ -236,14 +274,17 @@ impl LineExchange {
     /// -------
     /// PendingMessages
     ///     Finish it, or await it.
-    #[pyo3(signature = (*, left=None, right=None))]
+    #[pyo3(signature = (*, left=None, right=None, into=None, stream=None))]
     fn start(
         slf: &Bound<'_, Self>,
         left: Option<&Bound<'_, PyAny>>,
         right: Option<&Bound<'_, PyAny>>,
+        into: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PendingMessages> {
-        slf.get().begin(slf.py(), left, right)?;
-        Ok(PendingMessages { exchange: Exchange::Line(slf.clone().unbind()), ended: Mutex::new(false) })
+        let receiver = Receiver::new(into, stream)?;
+        slf.get().begin(slf.py(), [left, right], stream)?;
+        Ok(PendingMessages::new(Exchange::Line(slf.clone().unbind()), receiver))
     }
 
     fn __repr__(&self) -> String {
@@ -255,24 +296,37 @@ impl LineExchange {
     fn begin(
         &self,
         py: Python<'_>,
-        left: Option<&Bound<'_, PyAny>>,
-        right: Option<&Bound<'_, PyAny>>,
+        [left, right]: [Option<&Bound<'_, PyAny>>; 2],
+        stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         process::check()?;
-        let payload = |side: Option<&Bound<'_, PyAny>>| side.map(bytes_of).transpose();
+        let payload = |side: Option<&Bound<'_, PyAny>>| {
+            side.map(|payload| bytes_of(payload, stream, &self.comm)).transpose()
+        };
         let pass = Payloads { left: payload(left)?, right: payload(right)? };
         with_rounds(&self.rounds, py, |rounds| rounds.begin(pass))
     }
 
     /// Sets `goes_on` if the round does, as this thread may not call MPI.
-    fn end<'py>(&self, py: Python<'py>, goes_on: &mut bool) -> PyResult<Bound<'py, PyAny>> {
+    fn end<'py>(
+        &self,
+        py: Python<'py>,
+        receiver: &Receiver,
+        goes_on: &mut bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let came = with_rounds(&self.rounds, py, |rounds| noting(rounds.end(), goes_on));
         let Payloads { left, right } = came?;
-        let side = |payload: Option<Vec<u8>>| match payload {
-            Some(payload) => PyBytes::new(py, &payload).into_any(),
-            None => py.None().into_bound(py),
+        let side = |payload: Option<Vec<u8>>, source: Option<usize>| match payload.zip(source) {
+            Some((payload, source)) => receiver.receive(py, &self.comm, source, &payload),
+            None => Ok(py.None().into_bound(py)),
         };
-        Ok(PyTuple::new(py, [side(left), side(right)])?.into_any())
+        Ok(PyTuple::new(py, [side(left, self.line.left())?, side(right, self.line.right())?])?.into_any())
+    }
+}
+
+impl PendingMessages {
+    fn new(exchange: Exchange, receiver: Receiver) -> PendingMessages {
+        PendingMessages { exchange, receiver, ended: Mutex::new(false) }
     }
 }
 
@@ -290,8 +344,8 @@ impl PendingMessages {
         // Another thread may be in a call of the exchange, so that this one does not get to the round.
         let mut goes_on = true;
         let came = match &self.exchange {
-            Exchange::Sparse(exchange) => exchange.get().end(py, &mut goes_on),
-            Exchange::Line(exchange) => exchange.get().end(py, &mut goes_on),
+            Exchange::Sparse(exchange) => exchange.get().end(py, &self.receiver, &mut goes_on),
+            Exchange::Line(exchange) => exchange.get().end(py, &self.receiver, &mut goes_on),
         };
         *self.ended.lock().unwrap_or_else(|it| it.into_inner()) = !goes_on;
         came
@@ -394,7 +448,11 @@ fn ranks(ranks: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<usize>> {
     })
 }
 
-fn messages_of(messages: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, Vec<u8>)>> {
+/// Pairs of a destination and a message, whose bytes `bytes_of` gives.
+fn messages_of(
+    messages: &Bound<'_, PyAny>,
+    bytes_of: impl Fn(&Bound<'_, PyAny>) -> PyResult<Vec<u8>>,
+) -> PyResult<Vec<(usize, Vec<u8>)>> {
     let wrong = || PyTypeError::new_err("messages: expected pairs of a rank and its message");
     let pairs = match messages.hasattr("items")? {
         true => messages.call_method0("items")?,
@@ -405,15 +463,4 @@ fn messages_of(messages: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, Vec<u8>)>> {
         Ok((rank.extract().map_err(|_| wrong())?, bytes_of(&message)?))
     };
     pairs.try_iter().map_err(|_| wrong())?.map(pair).collect()
-}
-
-/// The bytes of an object with the buffer protocol.
-fn bytes_of(message: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    if let Ok(bytes) = message.cast::<PyBytes>() {
-        return Ok(bytes.as_bytes().to_vec());
-    }
-    let view = pyo3::types::PyMemoryView::from(message).map_err(|_| {
-        PyTypeError::new_err(format!("expected a message of bytes, found {}", type_name(message)))
-    })?;
-    view.call_method0("tobytes")?.extract()
 }

@@ -197,6 +197,19 @@ def test_redistribute(cupy: Any, ranks: Ranks) -> None:
     ranks(2)(run)
 
 
+def test_messages_of_arrays(cupy: Any, ranks: Ranks) -> None:
+    def run(comm: haloport.Communicator) -> None:
+        exchange = haloport.SparseExchange(comm=comm)
+        after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        with cupy.cuda.Stream(non_blocking=True):
+            for turn in range(5):
+                values = cupy.arange(CELLS + 1, dtype="f8") + (comm.rank + turn)
+                [(source, came)] = exchange([(after, values)], into=lambda source, n: cupy.empty(n // 8))
+                assert source == before and bool((came == cupy.arange(CELLS + 1) + (before + turn)).all())
+
+    ranks(2)(run)
+
+
 def test_wrong_devices_are_refused(cupy: Any) -> None:
     grid = haloport.Grid((6,), periodic=True, comm=alone())
     update = grid.plan(np.zeros(8))

@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 from conftest import world
 from numpy.typing import NDArray
@@ -120,8 +121,8 @@ CALLS = {
     "Plan": "plan(*fields, stream=None)",
     "Kernel": "kernel(size, *arguments, stream=None)",
     "BoundKernel": "bound(*, stream=None)",
-    "SparseExchange": "exchange(messages)",
-    "LineExchange": "line(*, left=None, right=None)",
+    "SparseExchange": "exchange(messages, *, into=None, stream=None)",
+    "LineExchange": "line(*, left=None, right=None, into=None, stream=None)",
 }
 
 
@@ -1961,6 +1962,83 @@ def test_line(ranks: Ranks, items: int) -> None:
         assert empty == (None if line.left is None else b"", None)
 
     ranks()(check)
+
+
+def test_messages_of_arrays_into_arrays(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        exchange, line = haloport.SparseExchange(comm=comm), haloport.LineExchange(3, comm=comm)
+        after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        made: list[tuple[int, Any]] = []
+
+        def into(source: int, count: int) -> Any:
+            made.append((source, np.full(count, 99, "u1")))
+            return made[-1][1]
+
+        # Rows of a table, of which not all bytes lie together; and what has no buffer protocol.
+        rows = np.arange(6.0).reshape(2, 3)[:, :2] + comm.rank
+        payloads = [rows, *(module.asarray(np.arange(3) + comm.rank) for module in (oracle.torch, oracle.jnp) if module)]
+        for payload in payloads:
+            expected = np.asarray(payload) - comm.rank + before
+            found = exchange([(after, payload)], into=into)
+            assert found == made and found[0][0] == before and found[0][1] is made.pop()[1]
+            assert found[0][1].view(expected.dtype).tolist() == expected.reshape(-1).tolist()
+            ended = exchange.start({after: payload}, into=into).finish()
+            assert ended[0][1] is made.pop()[1] and bytes(ended[0][1]) == bytes(found[0][1])
+            assert exchange([(after, payload)]) == [(before, bytes(found[0][1]))]
+        # A buffer that the program has, for whatever comes.
+        kept = bytearray(5)
+        assert exchange([(after, b"12345")], into=lambda source, count: kept) == [(before, kept)] and kept == b"12345"
+        left, right = line.start(left=rows, right=b"", into=into).finish()
+        assert [array for _, array in made] == [array for array in (left, right) if array is not None]
+        assert [source for source, _ in made] == [rank for rank in (line.left, line.right) if rank is not None]
+        assert left is None or len(left) == 0
+        assert right is None or right.view("f8").tolist() == (rows - comm.rank + comm.rank + 1).reshape(-1).tolist()
+
+        for wrong, kind, text in (
+            (lambda source, count: np.zeros(count + 1, "u1"), ValueError, "expected an array of 3 bytes, found one of 4"),
+            (lambda source, count: np.zeros(2 * count, "u1")[::2], ValueError, "expected a contiguous array"),
+            (lambda source, count: b"123", BufferError, "into: "),
+            (lambda source, count: "123", TypeError, "into: expected an array"),
+            (lambda source, count: 1 / 0, ZeroDivisionError, "division"),
+        ):
+            with pytest.raises(kind, match=text):
+                exchange([(after, b"123")], into=wrong)
+        with pytest.raises(TypeError, match="into: expected a function of a source and a number of bytes, found bytearray"):
+            exchange([], into=bytearray(3))  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match="expected a message of bytes, found"):
+            exchange([(after, 1.5)])  # type: ignore[list-item]
+        # The rounds go on.
+        assert exchange([(after, b"1")]) == [(before, b"1")]
+
+    ranks()(check)
+
+
+def test_messages_of_arrays_on_a_device(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        queue = usm()
+        import dpnp
+
+        exchange = haloport.SparseExchange(comm=comm)
+        after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        cells = 300_001
+        for turn in range(3):
+            slow = dpnp.ones(1 << 19, dtype="f4", sycl_queue=queue)
+            for _ in range(20):
+                slow = dpnp.sqrt(slow)
+            # Known when that work is done.
+            values = dpnp.arange(cells, dtype="f4", sycl_queue=queue) + slow[:1] * (comm.rank + turn)
+            [(source, came)] = exchange([(after, values)], into=lambda source, n: dpnp.empty(n // 4, dtype="f4", sycl_queue=queue))
+            # In order with the work of the package.
+            later = dpnp.asnumpy(came + 0)
+            assert source == before and (later == np.arange(cells, dtype="f4") + before + turn).all()
+        own = haloport.Grid((4,), halo=0, comm=haloport.threads(1)[0]).empty(device=queue)
+        own.copy_from(np.arange(4.0) + comm.rank)
+        [(_, into_own)] = exchange([(after, own)], into=lambda source, n: own)
+        assert into_own is own and own.to_numpy().tolist() == (np.arange(4.0) + before).tolist()
+        with pytest.raises(ValueError, match="expected a contiguous array"):
+            exchange([(after, values[::2])])
+
+    ranks(ALONE)(check)
 
 
 # Communicators

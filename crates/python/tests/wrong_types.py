@@ -168,6 +168,8 @@ def ranks(comm: hp.Communicator, cart: MpiComm, u: NDArray[np.float64], mask: ND
     hp.SparseExchange([0])  # wrong: an argument without its keyword
     hp.SparseExchange()([0, 1])  # wrong: ranks without messages
     hp.LineExchange(10)(left="text")  # wrong: a text for bytes
+    hp.LineExchange(10)(left=u, into=u)  # wrong: an array for a function that makes one
+    came: list[tuple[int, NDArray[np.float64]]] = hp.SparseExchange()([(0, u)], into=lambda source, nbytes: np.zeros(nbytes // 8))
     hp.threads("4")  # wrong: a text for a number
     hp.run_ranks(4, 5)  # wrong: a number for a function
 

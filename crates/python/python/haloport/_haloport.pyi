@@ -53,6 +53,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound="_Floats")
+_A = TypeVar("_A", bound=ArrayLike)
 
 _Slices: TypeAlias = tuple[slice, ...]
 _Argument: TypeAlias = ArrayLike | SupportsFloat | SupportsIndex
@@ -61,8 +62,6 @@ _Floats: TypeAlias = Array | NDArray[np.floating[Any]] | np.floating[Any] | Supp
 """Floats to sum: an array of any shape, or one float."""
 _Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
 _Combine: TypeAlias = Literal["sum", "min", "max", "replace"]
-_Payloads: TypeAlias = tuple[bytes | None, bytes | None]
-"""What came from the left and from the right."""
 
 class ExchangeError(RuntimeError): ...
 class InFlightError(RuntimeError): ...
@@ -405,8 +404,22 @@ class SparseExchange:
     ) -> SparseExchange: ...
     @property
     def comm(self) -> Communicator: ...
-    def __call__(self, messages: MessagesLike) -> list[tuple[int, bytes]]: ...
-    def start(self, messages: MessagesLike) -> PendingMessages[list[tuple[int, bytes]]]: ...
+    @overload
+    def __call__(
+        self, messages: MessagesLike, *, into: None = None, stream: StreamLike = None
+    ) -> list[tuple[int, bytes]]: ...
+    @overload
+    def __call__(
+        self, messages: MessagesLike, *, into: Callable[[int, int], _A], stream: StreamLike = None
+    ) -> list[tuple[int, _A]]: ...
+    @overload
+    def start(
+        self, messages: MessagesLike, *, into: None = None, stream: StreamLike = None
+    ) -> PendingMessages[list[tuple[int, bytes]]]: ...
+    @overload
+    def start(
+        self, messages: MessagesLike, *, into: Callable[[int, int], _A], stream: StreamLike = None
+    ) -> PendingMessages[list[tuple[int, _A]]]: ...
 
 @final
 class LineExchange:
@@ -419,8 +432,42 @@ class LineExchange:
     def left(self) -> int | None: ...
     @property
     def right(self) -> int | None: ...
-    def __call__(self, *, left: SupportsBuffer | None = None, right: SupportsBuffer | None = None) -> _Payloads: ...
-    def start(self, *, left: SupportsBuffer | None = None, right: SupportsBuffer | None = None) -> PendingMessages[_Payloads]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        into: None = None,
+        stream: StreamLike = None,
+    ) -> tuple[bytes | None, bytes | None]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        into: Callable[[int, int], _A],
+        stream: StreamLike = None,
+    ) -> tuple[_A | None, _A | None]: ...
+    @overload
+    def start(
+        self,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        into: None = None,
+        stream: StreamLike = None,
+    ) -> PendingMessages[tuple[bytes | None, bytes | None]]: ...
+    @overload
+    def start(
+        self,
+        *,
+        left: ArrayLike | None = None,
+        right: ArrayLike | None = None,
+        into: Callable[[int, int], _A],
+        stream: StreamLike = None,
+    ) -> PendingMessages[tuple[_A | None, _A | None]]: ...
 
 @final
 class PendingMessages(Generic[_T]):

@@ -166,5 +166,5 @@ FlagsLike: TypeAlias = Union[bool, np.bool_, Iterable[Union[int, np.bool_]]]
 BoxLike: TypeAlias = tuple[CountsLike, CountsLike]
 """A box of cells: the first cell, and one past the last, along each axis."""
 
-MessagesLike: TypeAlias = Union[Iterable[tuple[SupportsIndex, SupportsBuffer]], Mapping[int, SupportsBuffer]]
+MessagesLike: TypeAlias = Union[Iterable[tuple[SupportsIndex, ArrayLike]], Mapping[int, ArrayLike]]
 """Pairs of a destination and a message, or a mapping of destinations to messages."""
