@@ -1,4 +1,4 @@
-//! The memory that exchanges in flight use, so that no two of them use the same.
+//! The memory that exchanges in flight use, so that none uses what another one writes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,19 +15,26 @@ pub(crate) struct Footprint {
     element: isize,
     /// The extent and the stride in bytes of each axis of more than one element.
     axes: SmallVec<[(isize, isize); 6]>,
+    /// Whether exchanges only read it.
+    is_read: bool,
 }
 
 /// The most steps of a search for two elements at one address. Blocks of usual layouts need a few.
 const MOST_STEPS: u32 = 10_000;
 
 impl Footprint {
-    /// The footprint of elements of `element` bytes along axes with these extents and strides in bytes.
-    pub(crate) fn new(element: usize, axes: impl IntoIterator<Item = (usize, isize)>) -> Footprint {
+    /// The footprint of elements of `element` bytes along axes with these extents and strides in bytes. `is_read`: exchanges
+    /// only read it.
+    pub(crate) fn new(
+        element: usize,
+        axes: impl IntoIterator<Item = (usize, isize)>,
+        is_read: bool,
+    ) -> Footprint {
         let element = element as isize;
-        let mut made = Footprint { low: 0, high: element, element, axes: SmallVec::new() };
+        let mut made = Footprint { low: 0, high: element, element, axes: SmallVec::new(), is_read };
         for (extent, stride) in axes {
             if extent == 0 {
-                return Footprint { low: 0, high: 0, element, axes: SmallVec::new() };
+                return Footprint { low: 0, high: 0, element, axes: SmallVec::new(), is_read };
             }
             let extent = isize::try_from(extent).unwrap_or(isize::MAX);
             let reach = (extent - 1).saturating_mul(stride);
@@ -50,10 +57,10 @@ impl Footprint {
         self.low < -MOST || self.high > MOST
     }
 
-    /// Whether this block at the address `mine` and `other` at `theirs` may have an element in common. `true` also if
-    /// the search takes too long.
+    /// Whether this block at the address `mine` and `other` at `theirs` may have an element in common that one of them
+    /// writes. `true` also if the search takes too long.
     pub(crate) fn meets(&self, mine: usize, other: &Footprint, theirs: usize) -> bool {
-        if self.is_empty() || other.is_empty() {
+        if self.is_empty() || other.is_empty() || (self.is_read && other.is_read) {
             return false;
         }
         let apart = theirs as i128 - mine as i128;

@@ -143,7 +143,7 @@ impl Prepared {
         }
         let mut made: Option<PreparedField> = None;
         for (domain, block) in blocks.iter().enumerate() {
-            let (layout, device, memory) = self.block(domains, block, name)?;
+            let (layout, device, memory) = self.block(domains, block, is_source, name)?;
             let (spec, meaning) = (&layout.spec, layout.meaning(field.py())?);
             let field = made.get_or_insert_with(|| PreparedField {
                 device: device.clone(),
@@ -185,8 +185,8 @@ impl Prepared {
             });
             let axes: Vec<ExpectedAxis> = axes.collect();
             let sizes = axes.iter().map(|axis| (axis.extent, axis.stride));
-            self.footprints.push(Footprint::new(spec.element.bytes(), sizes));
-            self.expected.push(Expected::new((spec.element, meaning), axes, device.is_cpu()));
+            self.footprints.push(Footprint::new(spec.element.bytes(), sizes, is_source));
+            self.expected.push(Expected::new((spec.element, meaning), axes, device.is_cpu(), is_source));
             if let Some(memory) = &memory {
                 self.addresses.push(address(memory.first));
                 if !is_source && is_tensor(block)? {
@@ -270,11 +270,12 @@ impl Prepared {
         Ok(())
     }
 
-    /// The layout of an array or a `Layout`, its device, and of a fixed plan its memory.
+    /// The layout of an array or a `Layout`, its device, and of a fixed plan its memory. One that `is_source` is only read.
     fn block(
         &self,
         domains: &Domains,
         block: &Bound<'_, PyAny>,
+        is_source: bool,
         name: &str,
     ) -> PyResult<(Layout, Device, Option<Memory>)> {
         let py = block.py();
@@ -294,8 +295,8 @@ impl Prepared {
             };
             return Ok((layout, device, None));
         }
-        let found = describe(block, false).and_then(|described| {
-            described.check_writable()?;
+        let found = describe(block, is_source).and_then(|described| {
+            described.check_use(is_source)?;
             let device = match block.cast::<Array>() {
                 Ok(own) => own.get().own_device().clone(),
                 Err(_) => Device::of_array(&described, &domains.comm)?,
@@ -377,7 +378,7 @@ impl PreparedField {
         let host_accessible = memory.iter().all(|memory| memory.host_accessible);
         let at = memory.iter().map(|memory| memory.first).zip(blocks).collect();
         // SAFETY: the memory is as described, and checked to be the device's; its owner lives as long as the field; no
-        // two blocks overlap, as was checked.
+        // two blocks overlap, as was checked, but those of sources, which are only read.
         unsafe { device.field_at(element, &vector, at, host_accessible, Box::new(memory)) }
     }
 }

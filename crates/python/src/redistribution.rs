@@ -41,8 +41,8 @@ impl Redistribution {
     /// -------
     /// Plan
     ///     It is called with as many arrays, in the same order. Until a call has finished, the program
-    ///     writes no owned cells of the source, and leaves the target alone. Arrays of the source can be written, and no two arrays
-    ///     have elements in common, as in any plan.
+    ///     writes no owned cells of the source, and leaves the target alone. Arrays of the source may be read-only, or of JAX,
+    ///     and may be passed more than once; no array of the target has elements in common with another one.
     #[pyo3(
         signature = (*arrays, axes=None, vector=None, fixed=None, in_flight=None, path=None),
         text_signature = "($self, *arrays, axes=None, vector=None, fixed=False, in_flight=1, path='quickest')"

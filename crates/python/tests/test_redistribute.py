@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 from conftest import world
 from numpy.typing import NDArray
@@ -174,6 +175,42 @@ def test_functional(ranks: Ranks) -> None:
         new = rows.redistribute(columns).plan(u, v).functional(u, v)
         assert (new == np.arange(16.0).reshape(4, 4)[:, columns.lower[1] : columns.upper[1]]).all()
         assert (v == 0).all()
+
+    ranks(2)(run)
+
+
+def test_sources_are_only_read(ranks: Ranks) -> None:
+    """They may be read-only, immutable, and the same array for several targets and exchanges."""
+
+    def run(comm: haloport.Communicator) -> None:
+        rows, columns = (haloport.Grid((4, 4), halo=0, parts=parts, comm=comm) for parts in ((2, 1), (1, 2)))
+        move, whole = rows.redistribute(columns), np.arange(16.0, dtype="f4").reshape(4, 4)
+        mine, expected = whole[rows.lower[0] : rows.upper[0]], whole[:, columns.lower[1] : columns.upper[1]]
+        locked = mine.copy()
+        locked.flags.writeable = False
+        sources: list[Any] = [locked, memoryview(locked).toreadonly()]
+        sources += [module.asarray(mine) for module in (oracle.torch, oracle.jnp) if module]
+        for source in sources:
+            targets = [columns.empty("f4") for _ in range(2)]
+            for fixed in (False, True):
+                for target in targets:
+                    target[...] = 0
+                plan = move.plan(source, targets[0], source, targets[1], fixed=fixed)
+                for _ in range(2):
+                    plan(source, targets[0], source, targets[1])
+                    assert all((target == expected).all() for target in targets), (type(source), fixed)
+            with pytest.raises(BufferError, match="read-only|immutable|JAX"):
+                columns.redistribute(rows).plan(targets[0], locked)
+            # Two exchanges of the same source in flight.
+            plan = move.plan(source, targets[0], in_flight=2)
+            both = [plan.start(source, target) for target in targets]
+            for pending in both:
+                pending.finish()
+        with pytest.raises(ValueError, match="fields 1 and 3: expected memory of their own"):
+            target = columns.empty("f4")
+            move.plan(locked, target, locked, target)(locked, target, locked, target)
+        with pytest.raises(BufferError, match="an address of its own for each element"):
+            move.plan(np.broadcast_to(np.float32(1), mine.shape), columns.empty("f4"))
 
     ranks(2)(run)
 

@@ -24,6 +24,8 @@ pub(crate) struct Expected {
     pub(crate) axes: SmallVec<[ExpectedAxis; 6]>,
     /// Whether it is in memory of the host.
     pub(crate) on_host: bool,
+    /// Whether exchanges only read it.
+    is_read: bool,
     /// A NumPy dtype that is known to be `element`, and the class of an array that was found to be usable.
     known: OnceLock<Known>,
 }
@@ -51,8 +53,10 @@ impl Expected {
         (element, meaning): (ElementType, String),
         axes: impl IntoIterator<Item = ExpectedAxis>,
         on_host: bool,
+        is_read: bool,
     ) -> Expected {
-        Expected { element, meaning, axes: axes.into_iter().collect(), on_host, known: OnceLock::new() }
+        let axes = axes.into_iter().collect();
+        Expected { element, meaning, axes, on_host, is_read, known: OnceLock::new() }
     }
 
     /// The address of the first element of an array, if it is one of NumPy, as expected, and of a dtype seen before.
@@ -64,7 +68,8 @@ impl Expected {
         let fits = self.on_host
             && members.dtype == known.dtype.as_ptr().addr()
             && object.get_type_ptr().addr() == known.class.as_ptr().addr()
-            && members.is_usable()
+            && members.is_aligned()
+            && (self.is_read || members.is_writable())
             && members.shape.len() == self.axes.len()
             && self.axes.iter().enumerate().all(|(axis, expected)| {
                 expected.fits(members.shape[axis] as usize)
@@ -75,11 +80,12 @@ impl Expected {
 
     /// Describes an array, and checks that it is as expected. `name` names it in errors.
     pub(crate) fn check(&self, object: &Bound<'_, PyAny>, fresh: bool, name: &str) -> PyResult<Described> {
-        let described = describe(object, fresh).map_err(|error| named(object.py(), error, name))?;
+        let described =
+            describe(object, fresh || self.is_read).map_err(|error| named(object.py(), error, name))?;
         let array = &described.array;
         // Packages whose arrays are immutable mark also those that nothing else uses yet.
         if !fresh || !is_jax(object)? {
-            described.check_writable().map_err(|error| named(object.py(), error, name))?;
+            described.check_use(self.is_read).map_err(|error| named(object.py(), error, name))?;
         }
         if array.element() != self.element {
             return Err(PyBufferError::new_err(format!(
@@ -120,7 +126,7 @@ impl Expected {
         let members = numpy::Members::of(array);
         let empty = members.shape.contains(&0);
         members.data.addr() == address
-            && members.is_writable()
+            && (self.is_read || members.is_writable())
             && members.shape.len() == self.axes.len()
             && self.axes.iter().enumerate().all(|(axis, expected)| {
                 expected.fits(members.shape[axis] as usize)

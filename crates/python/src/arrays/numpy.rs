@@ -62,11 +62,10 @@ impl Members<'_> {
         self.flags & NPY_ARRAY_WRITEABLE != 0
     }
 
-    /// Whether it may be written, and its elements are aligned.
+    /// Whether its elements are aligned.
     #[inline]
-    pub(crate) fn is_usable(&self) -> bool {
-        const BOTH: i32 = NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
-        self.flags & BOTH == BOTH
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.flags & NPY_ARRAY_ALIGNED != 0
     }
 }
 
