@@ -172,9 +172,9 @@ impl ArrayDevice {
 
 impl fmt::Display for ArrayDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.index {
-            Some(index) => write!(f, "{} of device {index}", self.kind),
-            None => write!(f, "{} of an unknown device", self.kind),
+        match (self.kind, self.index) {
+            (ArrayDeviceKind::Host, _) | (_, None) => write!(f, "{}", self.kind),
+            (kind, Some(index)) => write!(f, "{kind} of device {index}"),
         }
     }
 }
@@ -182,7 +182,7 @@ impl fmt::Display for ArrayDevice {
 impl fmt::Display for ArrayDeviceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ArrayDeviceKind::Host => "host memory",
+            ArrayDeviceKind::Host => "memory of the host",
             ArrayDeviceKind::Cuda => "CUDA memory",
             ArrayDeviceKind::CudaHost => "CUDA pinned host memory",
             ArrayDeviceKind::CudaManaged => "CUDA managed memory",

@@ -85,5 +85,5 @@ fn arrays_of_ours_are_written() {
     let empty = made(&[3, 0], &[4, 1], ArrayDeviceKind::Cuda).for_reading();
     assert_eq!(CudaArrayInterface::of(&empty, StreamOrder::Unordered).unwrap().data, Some((0, true)));
     let elsewhere = CudaArrayInterface::of(&made(&[3], &[1], ArrayDeviceKind::Host), StreamOrder::Unordered);
-    refused(elsewhere, HERE, "data", BufferError, "host memory");
+    refused(elsewhere, HERE, "data", BufferError, "memory of the host");
 }
