@@ -122,7 +122,7 @@ impl DLDevice {
             (Some(device_type), Some(device_id)) => Ok(DLDevice { device_type, device_id }),
             _ => Err(Protocol::DlPack.fault("device_id").buffer(
                 "the number of the device",
-                location,
+                format!("{} of an unknown device", location.kind),
                 "find the device from the address before the array is passed on",
             )),
         }
