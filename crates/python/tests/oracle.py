@@ -460,7 +460,7 @@ class Cuda:
             self.own.append(torch.cuda.Stream())
 
     def memory(self, block: Block, draw: random.Random) -> Memory:
-        packages = ["cupy", "dlpack", "interface"] if hasattr(self.cupy.ndarray, "__dlpack__") else ["cupy", "interface"]
+        packages = ["cupy", "dlpack", "interface"]
         if self.has_torch and not block.is_backwards:
             packages += ["torch", "torch"]
         return CudaMemory(block, draw.choice(packages), self.cupy)
