@@ -460,7 +460,8 @@ class Cuda:
             self.own.append(torch.cuda.Stream())
 
     def memory(self, block: Block, draw: random.Random) -> Memory:
-        packages = ["cupy", "dlpack", "interface"]
+        # CuPy 14 hands out wrong strides by DLPack where they are negative.
+        packages = ["cupy", "interface"] if block.is_backwards else ["cupy", "dlpack", "interface"]
         if self.has_torch and not block.is_backwards:
             packages += ["torch", "torch"]
         return CudaMemory(block, draw.choice(packages), self.cupy)

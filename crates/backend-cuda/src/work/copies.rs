@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use haloport_core::device::dialect::{
-    COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyTable,
+    COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyTable, FETCH_WORD,
 };
-use haloport_core::device::{Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer};
+use haloport_core::device::{Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer, Stream as _};
 
 use crate::driver::context::{address, call};
 use crate::memory::allocation::Allocation;
@@ -20,6 +20,16 @@ use crate::work::kernels::{Grid, enqueue_at};
 #[derive(Debug)]
 pub struct CudaCopies {
     launches: Vec<Launch>,
+    /// `None` if streams of the device do not await words.
+    stop: Option<StopWord>,
+}
+
+/// A word of the host that stops a list, as a word of the device. Each group of a launch reads it: reads of one word of host
+/// memory come one after the other, at 1.4 µs each (docs/measurements/2026-11-27-h100.md).
+#[derive(Debug)]
+struct StopWord {
+    fetch: Function,
+    word: CudaBuffer,
 }
 
 #[derive(Debug)]
@@ -50,7 +60,8 @@ impl CudaCopies {
     ) -> Result<CudaCopies, DeviceError> {
         let launches =
             tables.iter().map(|table| Launch::new(opened, table, kernel)).collect::<Result<_, _>>()?;
-        Ok(CudaCopies { launches })
+        let has_words = opened.info.capabilities.stream_words;
+        Ok(CudaCopies { launches, stop: has_words.then(|| StopWord::new(opened)).transpose()? })
     }
 
     /// Copies nothing if there is a word `stop` that is not 0.
@@ -63,8 +74,43 @@ impl CudaCopies {
         bases: &[Pointer],
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        let stop = match stop {
+            // SAFETY: the caller's promise.
+            Some(stop) => Some(unsafe { self.stop_word(stream)?.fetch_from(stop, stream) }?),
+            None => None,
+        };
+        // SAFETY: as above.
         self.launches.iter().try_for_each(|launch| unsafe { launch.run(stop, bases, stream) })
+    }
+
+    fn stop_word(&self, stream: &CudaStream) -> Result<&StopWord, DeviceError> {
+        let what = "copies that a word stops";
+        self.stop.as_ref().ok_or_else(|| DeviceError::Unsupported { what, device: stream.device() })
+    }
+}
+
+impl StopWord {
+    fn new(opened: &Arc<Opened>) -> Result<StopWord, DeviceError> {
+        let program = opened.programs.portable(opened, "fetch_word", FETCH_WORD)?;
+        let memory = Allocation::new(opened, size_of::<u32>(), MemoryKind::Device)?;
+        Ok(StopWord {
+            fetch: Function::new(&opened.context, program, "fetch_word")?,
+            word: CudaBuffer::new(opened, memory),
+        })
+    }
+
+    /// Puts a copy of the word at `host` into the stream; returns where it is then.
+    ///
+    /// # Safety
+    /// Until the work is done, this is not dropped, and the word is the device's to read.
+    unsafe fn fetch_from(&self, host: Pointer, stream: &CudaStream) -> Result<Pointer, DeviceError> {
+        let here = self.word.pointer();
+        let (mut target, mut source) = (address(here), address(host));
+        let mut addresses = [(&raw mut target).cast(), (&raw mut source).cast()];
+        let grid = Grid { groups: [1; 3], threads: [1; 3] };
+        // SAFETY: the caller's promise; the arguments are those of `fetch_word`.
+        unsafe { enqueue_at(&self.fetch, grid, addresses.as_mut_ptr(), stream) }?;
+        Ok(here)
     }
 }
 
@@ -104,11 +150,7 @@ impl Launch {
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
         let bases = CopyBases::new(&self.blocks, bases);
-        let mut bases = stop.map_or(bases, |stop| {
-            // The word is the device's to read from now on.
-            stop.as_ptr().expose_provenance();
-            bases.with_stop_word(stop)
-        });
+        let mut bases = stop.map_or(bases, |stop| bases.with_stop_word(stop));
         let [mut entries, mut tiles, mut count] = self.arguments;
         let mut addresses = [
             (&raw mut entries).cast(),

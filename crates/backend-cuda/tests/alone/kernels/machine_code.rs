@@ -6,7 +6,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use haloport_conformance::nvrtc::{Compiled, Target, compilers};
-use haloport_core::device::dialect::{COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, FILL};
+use haloport_core::device::dialect::{
+    COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, FETCH_WORD, FILL,
+};
 
 use super::disassembly::Code;
 
@@ -85,7 +87,7 @@ fn assert_global(code: &Code) {
 fn a_cold_start_compiles_few_instructions() {
     for compiler in compilers().unwrap() {
         let mut all = 0;
-        for (name, source) in [("copy_words", COPY_WORDS), ("fill", FILL)] {
+        for (name, source) in [("copy_words", COPY_WORDS), ("fill", FILL), ("fetch_word", FETCH_WORD)] {
             let begun = Instant::now();
             let compiled = compiler.compile(source, Target::Ptx(90)).unwrap();
             let time = begun.elapsed();

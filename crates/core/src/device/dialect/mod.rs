@@ -57,6 +57,9 @@ pub const COMBINE_WORDS: &str =
 /// The kernel that fills memory at any address: `fill(target, low, high, bytes, count)`.
 pub const FILL: &str = include_str!("fill.c");
 
+/// The kernel that copies a word of host memory to memory of the device: `fetch_word(target, source)`, by one thread.
+pub const FETCH_WORD: &str = include_str!("fetch_word.c");
+
 /// The options of the CUDA compiler besides the architecture.
 pub const CUDA_OPTIONS: [&str; 1] = ["--fmad=false"];
 
