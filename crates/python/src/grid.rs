@@ -373,8 +373,9 @@ impl Grid {
         redistribute(target.py(), &self.domains, found, fill_halo)
     }
 
-    /// The owned cells of a field of all ranks as one array on one rank, for pictures and output. Collective. The field is in
-    /// memory of the host; its halo is not read.
+    /// The owned cells of a field of all ranks as one array on one rank, for pictures and output. Collective. The halo of the field
+    /// is not read. An array on a device is contiguous, and copied to the host after the work in the stream of its package; the call
+    /// blocks until that is done.
     ///
     /// Parameters
     /// ----------
@@ -407,8 +408,8 @@ impl Grid {
     /// Parameters
     /// ----------
     /// whole : array or None
-    ///     On rank `root` an array in memory of the host, of shape ``grid.global_shape`` and further axes; on other ranks it
-    ///     is ignored.
+    ///     On rank `root` an array of shape ``grid.global_shape`` and further axes, contiguous if it is on a device; on other
+    ///     ranks it is ignored.
     /// root : int
     ///     The rank that has the array. It needs memory for it twice.
     ///

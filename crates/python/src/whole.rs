@@ -1,17 +1,18 @@
 //! The owned cells of all ranks as one array on one rank, and back.
 
 use haloport::Reduction;
-use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice, PyTuple};
 
 use crate::arguments::shown;
 use crate::arrays::described::Place;
 use crate::arrays::expected::named;
-use crate::arrays::{describe::describe, element::element_of};
+use crate::arrays::{describe::describe, element::element_of, meaning::dtype_of_array};
 use crate::comm::{Communicator, pickled, unpickled};
 use crate::domains::Domains;
 use crate::error::OrRaise;
+use crate::payload;
 
 /// What the arrays of a field have in common: their dtype and the extents of the axes beyond those of the grid.
 struct Kind<'py> {
@@ -82,7 +83,7 @@ pub(crate) fn scatter<'py>(
     let core = comm.get()?;
     let checked = comm.root(root).and_then(|root| match root == core.rank() {
         true => {
-            let whole = whole_of(whole, shape)?;
+            let whole = whole_of(whole, shape, comm)?;
             let packed = Kind::of(&whole, shape.len())?.packed()?;
             Ok((root, packed, Some(whole)))
         }
@@ -201,7 +202,7 @@ fn blocks_of<'py>(domains: &Domains, field: &Bound<'py, PyAny>, axes: usize) -> 
     let (mut blocks, mut kind): (Vec<_>, Option<Kind<'py>>) = (Vec::new(), None);
     for (domain, block) in domains.blocks(field, "field")?.iter().enumerate() {
         let name = format!("field{}", domains.name(domain));
-        let array = on_host(block, &name)?;
+        let array = on_host(block, &name, &domains.comm)?;
         let cells = domains.cells(domain).with_halo();
         let expected: Vec<usize> = (0..axes).map(|axis| cells.extent(axis)).collect();
         check_shape(&array, &expected, &name, "this rank's cells and their halo")?;
@@ -216,24 +217,31 @@ fn blocks_of<'py>(domains: &Domains, field: &Bound<'py, PyAny>, axes: usize) -> 
     Ok((blocks, kind.map(|(packed, kind)| (kind, packed))))
 }
 
-fn whole_of<'py>(whole: &Bound<'py, PyAny>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+fn whole_of<'py>(
+    whole: &Bound<'py, PyAny>,
+    shape: &[usize],
+    comm: &Communicator,
+) -> PyResult<Bound<'py, PyAny>> {
     if whole.is_none() {
         return Err(PyTypeError::new_err("whole: expected an array on rank `root`, found None"));
     }
-    let array = on_host(whole, "whole")?;
+    let array = on_host(whole, "whole", comm)?;
     check_shape(&array, shape, "whole", "the cells of the whole grid")?;
     Ok(array)
 }
 
-/// An array in memory of the host, as NumPy shows it.
-fn on_host<'py>(array: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+/// An array in memory of the host, as NumPy shows it, or a copy of one on a device, in the order of the stream in which its package
+/// works; blocks until that is done.
+fn on_host<'py>(array: &Bound<'py, PyAny>, name: &str, comm: &Communicator) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     let shown = describe(array, true).and_then(|described| match described.place {
         Place::Host => py.import("numpy")?.call_method1("asarray", (array,)),
-        _ => Err(PyBufferError::new_err(format!(
-            "expected an array in memory of the host, found one of {}; copy it to an array of NumPy",
-            described.array.device()
-        ))),
+        _ => {
+            let dtype = dtype_of_array(array, described.array.element())?;
+            let shape = PyTuple::new(py, described.array.shape())?;
+            let bytes = PyBytes::new(py, &payload::bytes_of(array, None, comm)?);
+            py.import("numpy")?.call_method1("frombuffer", (bytes, dtype))?.call_method1("reshape", (shape,))
+        }
     });
     shown
         .and_then(|array| element_of(&array.getattr("dtype")?).map(|_| array))

@@ -188,11 +188,17 @@ def test_redistribute(cupy: Any, ranks: Ranks) -> None:
         i, j = source.indices()
         u.set(np.broadcast_to(10.0 * i + j, source.shape).copy())
         cupy.cuda.runtime.deviceSynchronize()
-        with pytest.raises(BufferError, match="memory of the host"):
-            source.gather(u)
+        expected = 10.0 * np.arange(8)[:, None] + np.arange(6)
+        whole = source.gather(u)
+        assert comm.rank > 0 or np.array_equal(whole, expected)
         source.redistribute(target).plan(u, v)(u, v)
-        whole = target.gather(v.get())
-        assert comm.rank > 0 or np.array_equal(whole, 10.0 * np.arange(8)[:, None] + np.arange(6))
+        whole = target.gather(v)
+        assert comm.rank > 0 or np.array_equal(whole, expected)
+        back = source.scatter(cupy.asarray(expected) if comm.rank == 0 else None)
+        whole = source.gather(back)
+        assert comm.rank > 0 or np.array_equal(whole, expected)
+        with pytest.raises(ValueError, match="contiguous"):
+            source.gather(cupy.zeros(source.shape[::-1]).T)
 
     ranks(2)(run)
 

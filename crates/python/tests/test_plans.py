@@ -2041,6 +2041,34 @@ def test_messages_of_arrays_on_a_device(ranks: Ranks) -> None:
     ranks(ALONE)(check)
 
 
+def test_whole_arrays_of_a_device(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        queue = usm()
+        import dpnp
+
+        grid = haloport.Grid((9, 4), comm=comm)
+        expected = np.arange(9 * 4 * 2, dtype="i4").reshape(9, 4, 2)
+        on_device = dpnp.asarray(expected, sycl_queue=queue) if comm.rank == 0 else None
+        u = grid.scatter(on_device)
+        assert isinstance(u, np.ndarray)
+        for turn in range(3):
+            slow = dpnp.ones(1 << 19, dtype="f4", sycl_queue=queue)
+            for _ in range(20):
+                slow = dpnp.sqrt(slow)
+            # Known when that work is done.
+            v = dpnp.asarray(u, sycl_queue=queue) + slow[:1].astype("i4") * turn
+            found = grid.gather(v)
+            assert comm.rank > 0 or (found is not None and found.dtype == v.dtype and (found == expected + turn).all())
+        own = grid.empty("f8", device=queue)
+        own.copy_from(u[..., 1])
+        found = grid.gather(own)
+        assert comm.rank > 0 or (found is not None and (found == expected[..., 1]).all())
+        with pytest.raises(ValueError, match="expected a contiguous array"):
+            grid.gather(v[:, :, ::-1])
+
+    ranks(ALONE)(check)
+
+
 # Communicators
 
 
