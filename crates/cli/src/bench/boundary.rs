@@ -5,11 +5,12 @@ use std::ops::Range;
 use clap::{Args, ValueEnum};
 use haloport::device::DeviceInfo;
 use haloport::field::BlockLayout;
-use haloport::{Element, Pattern};
+use haloport::{Communicator, Element, Pattern};
 use serde::Serialize;
 
 use super::block::{Block, for_each_cell, list_index};
 use crate::command::failure::Failure;
+use crate::command::launch::{cores, ranks_here};
 
 /// What a batch does with owned cells between exchanges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -55,6 +56,13 @@ impl BoundaryArgs {
             (None, None) => Ok(Boundary::Written),
         }
     }
+}
+
+/// Why writes cannot be timed apart if ranks of this process share cores: each finds other lines in the cache if it writes after
+/// the exchanges of the others than if it goes on writing.
+pub(super) fn crowded(comm: &Communicator) -> Option<&'static str> {
+    (ranks_here(comm) > cores())
+        .then_some("ranks share cores, and find other lines in the cache in exchanges than without")
 }
 
 impl<T: Element> BoundaryWrites<T> {

@@ -24,7 +24,7 @@ pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;
 
 use super::block::{Block, CallerMemory, FieldMemory};
-use super::boundary::{Boundary, BoundaryWrites};
+use super::boundary::{Boundary, BoundaryWrites, crowded};
 use super::contestant::{Entry, measure};
 use super::handover::handover;
 use super::library::Library;
@@ -87,7 +87,7 @@ fn on_elements<T: Element, D: Device>(
 ) -> Result<Report, Failure> {
     let problem = Problem::new(args, comm.size())?;
     problem.check_memory(device.info(), ranks_here(comm))?;
-    let obstacle = args.uneven.map(|_| "there is work between start and end (--uneven)");
+    let obstacle = args.uneven.map(|_| "there is work between start and end (--uneven)").or(crowded(comm));
     let boundary = args.boundary.choose(device.info(), obstacle)?;
     args.trace.begin(comm)?;
     let pattern = problem.pattern(comm)?;

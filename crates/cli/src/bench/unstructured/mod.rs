@@ -23,7 +23,7 @@ use haloport::{Communicator, Field, HaloCells, IndexSet, Pattern};
 pub(crate) use args::UnstructuredArgs;
 
 use super::block::{Block, CallerMemory, FieldMemory};
-use super::boundary::{Boundary, BoundaryWrites};
+use super::boundary::{Boundary, BoundaryWrites, crowded};
 use super::contestant::{Contestant, Entry, measure};
 use super::handover::handover;
 use super::library::Library;
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &UnstructuredArgs) -> Result<(), Failure> {
 fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &UnstructuredArgs) -> Result<Report, Failure> {
     let domain = domains::read(args.domains.as_deref(), comm.rank(), comm.size())?;
     check_memory(&domain, device.info(), ranks_here(comm), args)?;
-    let boundary =
-        args.boundary.choose(device.info(), args.nproma.map(|_| "cells lie in blocks (--nproma)"))?;
+    let obstacle = args.nproma.map(|_| "cells lie in blocks (--nproma)").or(crowded(comm));
+    let boundary = args.boundary.choose(device.info(), obstacle)?;
     let pattern = Pattern::unstructured(comm, std::slice::from_ref(&domain), &HaloCells::All)?;
     let build = || args.memory.build(values::builder(&pattern, args), device);
     let fields = (0..args.fields).map(|_| build()).collect::<Result<Vec<_>, _>>()?;
