@@ -111,6 +111,11 @@ fn owned_cells_are_rewritten_before_each_exchange() {
     );
     let out = bench.out("--local 8,8 --ranks 1 --samples 2");
     assert!(out.contains("owned cells near the halo are rewritten before each exchange"), "{out}");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let crowded = format!("--local 8 --ranks {} --samples 2", cores + 1);
+    assert_eq!(bench.json(&crowded)["boundary"], "unchanged");
+    let refused = bench.refusal(&format!("{crowded} --boundary written"));
+    assert!(refused.contains("--boundary: expected unchanged, as ranks share cores"), "{refused}");
 
     let bench = Haloport::new("bench unstructured");
     for (layout, memory) in [("fastest", "caller"), ("slowest", "node-shared")] {
