@@ -49,6 +49,13 @@ class Steps:
             self.part = part
             getattr(self, f"part_{part}")()
 
+    def suite(self, title, tests, *arguments, env=None, before=()):
+        """The tests of the suite whose names contain `tests`; a failure if there are none."""
+        listed = subprocess.run([SUITE, "--list", tests], capture_output=True, text=True, check=True).stdout
+        if ": test" not in listed:
+            return self.run(title, ["sh", "-c", f"echo 'found no test with `{tests}` in its name'; exit 1"])
+        self.run(title, [*before, SUITE, tests, *arguments], env)
+
     def run(self, title, command, env=None):
         job = Job(f"{self.part}-{len(self.jobs) + 1}", list(map(str, command)), PARTS[self.part][0], env or {})
         self.jobs.append(job)
@@ -71,16 +78,16 @@ class Steps:
 
     def part_suite(self):
         if self.on_gpu():
-            self.run("the device suite", [SUITE, "conformance::", "--nocapture"])
+            self.suite("the device suite", "conformance::", "--nocapture")
             self.run("the backend's own tests", [f"{HERE}/tests/device"])
-            self.run("kernels from cubins and PTX", [SUITE, "programs::"])
-            self.run("order of exchanges and the work around them", [SUITE, "order::", "--nocapture"])
-            self.run("exchanges that end on streams", [SUITE, "scheduled::", *ALONE])
-            self.run("steps in a row, each with an exchange", [SUITE, "overlap::", *ALONE])
+            self.suite("kernels from cubins and PTX", "programs::")
+            self.suite("order of exchanges and the work around them", "order::", "--nocapture")
+            self.suite("exchanges that end on streams", "scheduled::", *ALONE)
+            self.suite("steps in a row, each with an exchange", "overlap::", *ALONE)
             if self.options.gpus < 2:
                 return self.skip("ranks on GPUs of their own: there is one GPU")
-            self.run("ranks on GPUs of their own hand fields over", [SUITE, "devices::", *ALONE])
-            self.run("ranks on GPUs of their own exchange messages by NCCL", [SUITE, "stream_messages::", *ALONE])
+            self.suite("ranks on GPUs of their own hand fields over", "devices::", *ALONE)
+            self.suite("ranks on GPUs of their own exchange messages by NCCL", "stream_messages::", *ALONE)
 
     def part_ratios(self):
         if self.on_gpu():
@@ -138,12 +145,12 @@ class Steps:
     def part_settings(self):
         if self.on_gpu():
             unset, blocking = ["env", "-u", "CUDA_DEVICE_MAX_CONNECTIONS"], {"CUDA_LAUNCH_BLOCKING": "1"}
-            self.run("8 queues: order of exchanges and the work around them", [*unset, SUITE, "order::", "--nocapture"])
-            self.run("8 queues: exchanges that end on streams", [*unset, SUITE, "scheduled::", *ALONE])
-            self.run("8 queues: steps in a row", [*unset, SUITE, "overlap::", *ALONE])
+            self.suite("8 queues: order of exchanges and the work around them", "order::", "--nocapture", before=unset)
+            self.suite("8 queues: exchanges that end on streams", "scheduled::", *ALONE, before=unset)
+            self.suite("8 queues: steps in a row", "overlap::", *ALONE, before=unset)
             self.both_jobs("8 ranks with 8 queues", unset, "--ranks", "8")
             self.both_jobs("2 MPI processes with 8 queues", [*unset, f"{HERE}/mpirun", "-n", "2"])
-            self.run("launches wait: steps in a row", [SUITE, "overlap::", *ALONE], blocking)
+            self.suite("launches wait: steps in a row", "overlap::", *ALONE, env=blocking)
             self.both_jobs("8 ranks where launches wait", [], "--ranks", "8", env=blocking)
 
     def part_bench(self):
@@ -164,8 +171,8 @@ class Steps:
         for tool, env in (("memcheck", {}), ("initcheck", {"CUDA_LAUNCH_BLOCKING": "1"})):
             # Refused calls are no findings: the suites make some on purpose, and check the errors.
             check = [sanitizer, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "1"]
-            self.run(f"{tool}: exchanges", [*check, SUITE, "exchange::", "--nocapture"], {"HALOPORT_CASES": "5", **env})
-            self.run(f"{tool}: the device suite", [*check, SUITE, "conformance::", "--nocapture"], env)
+            self.suite(f"{tool}: exchanges", "exchange::", "--nocapture", env={"HALOPORT_CASES": "5", **env}, before=check)
+            self.suite(f"{tool}: the device suite", "conformance::", "--nocapture", env=env, before=check)
             self.run(f"{tool}: a tsunami", [*check, COMMAND, *"run tsunami --device cuda --refine 1 --hours 0.02 --ranks 2".split(),
                                             "--out", self.files], env)
             self.run(f"{tool}: a tracer", [*check, COMMAND, *"run advection --device cuda --mesh icon:R2B2 --days 0.1 --ranks 2".split(),
