@@ -20,7 +20,7 @@ use crate::work::kernels::{Grid, enqueue_at};
 #[derive(Debug)]
 pub struct CudaCopies {
     launches: Vec<Launch>,
-    /// `None` if streams of the device do not await words.
+    /// `None` if the list is empty, or streams of the device do not await words.
     stop: Option<StopWord>,
 }
 
@@ -29,7 +29,8 @@ pub struct CudaCopies {
 #[derive(Debug)]
 struct StopWord {
     fetch: Function,
-    word: CudaBuffer,
+    /// In the memory of the first launch.
+    word: Pointer,
 }
 
 #[derive(Debug)]
@@ -39,7 +40,9 @@ struct Launch {
     /// The entries, the tiles, and the number of tiles.
     arguments: [u64; 3],
     blocks: Vec<u32>,
-    _table: CudaBuffer,
+    /// A word behind the table, for [`StopWord`].
+    word: Pointer,
+    _memory: CudaBuffer,
 }
 
 impl CudaCopies {
@@ -58,10 +61,11 @@ impl CudaCopies {
         tables: &[CopyTable],
         kernel: (&str, &'static str),
     ) -> Result<CudaCopies, DeviceError> {
-        let launches =
+        let launches: Vec<Launch> =
             tables.iter().map(|table| Launch::new(opened, table, kernel)).collect::<Result<_, _>>()?;
-        let has_words = opened.info.capabilities.stream_words;
-        Ok(CudaCopies { launches, stop: has_words.then(|| StopWord::new(opened)).transpose()? })
+        let first = launches.first().filter(|_| opened.info.capabilities.stream_words);
+        let stop = first.map(|first| StopWord::new(opened, first.word)).transpose()?;
+        Ok(CudaCopies { launches, stop })
     }
 
     /// Copies nothing if there is a word `stop` that is not 0.
@@ -74,6 +78,9 @@ impl CudaCopies {
         bases: &[Pointer],
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
+        if self.launches.is_empty() {
+            return Ok(());
+        }
         let stop = match stop {
             // SAFETY: the caller's promise.
             Some(stop) => Some(unsafe { self.stop_word(stream)?.fetch_from(stop, stream) }?),
@@ -90,27 +97,22 @@ impl CudaCopies {
 }
 
 impl StopWord {
-    fn new(opened: &Arc<Opened>) -> Result<StopWord, DeviceError> {
+    fn new(opened: &Arc<Opened>, word: Pointer) -> Result<StopWord, DeviceError> {
         let program = opened.programs.portable(opened, "fetch_word", FETCH_WORD)?;
-        let memory = Allocation::new(opened, size_of::<u32>(), MemoryKind::Device)?;
-        Ok(StopWord {
-            fetch: Function::new(&opened.context, program, "fetch_word")?,
-            word: CudaBuffer::new(opened, memory),
-        })
+        Ok(StopWord { fetch: Function::new(&opened.context, program, "fetch_word")?, word })
     }
 
     /// Puts a copy of the word at `host` into the stream; returns where it is then.
     ///
     /// # Safety
-    /// Until the work is done, this is not dropped, and the word is the device's to read.
+    /// Until the work is done, the memory of the list lives, and the word is the device's to read.
     unsafe fn fetch_from(&self, host: Pointer, stream: &CudaStream) -> Result<Pointer, DeviceError> {
-        let here = self.word.pointer();
-        let (mut target, mut source) = (address(here), address(host));
+        let (mut target, mut source) = (address(self.word), address(host));
         let mut addresses = [(&raw mut target).cast(), (&raw mut source).cast()];
         let grid = Grid { groups: [1; 3], threads: [1; 3] };
         // SAFETY: the caller's promise; the arguments are those of `fetch_word`.
         unsafe { enqueue_at(&self.fetch, grid, addresses.as_mut_ptr(), stream) }?;
-        Ok(here)
+        Ok(self.word)
     }
 }
 
@@ -125,7 +127,9 @@ impl Launch {
             let most = format!("at most {} bytes", i32::MAX as usize * COPY_TILE_BYTES);
             return Err(DeviceError::invalid("a list of copies", most, "more"));
         }
-        let memory = CudaBuffer::new(opened, Allocation::new(opened, table.bytes(), MemoryKind::Device)?);
+        let word = table.bytes().next_multiple_of(size_of::<u32>());
+        let bytes = word + size_of::<u32>();
+        let memory = CudaBuffer::new(opened, Allocation::new(opened, bytes, MemoryKind::Device)?);
         let bytes = table.bytes_at(memory.pointer());
         let entries = address(memory.pointer());
         // SAFETY: the buffer is as long as the table, and nothing else uses it yet.
@@ -137,7 +141,8 @@ impl Launch {
             grid: Grid { groups: [table.tiles(), 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] },
             arguments: [entries, tiles, table.tiles() as u64],
             blocks: table.blocks().to_vec(),
-            _table: memory,
+            word: memory.pointer().offset(word as isize),
+            _memory: memory,
         })
     }
 

@@ -81,7 +81,7 @@ pub trait StreamWords<S: Stream, C> {
     ///
     /// # Safety
     /// As for [`Device::run_copies`](super::Device::run_copies), while the word is 0. The word is one for
-    /// [`put_words`](StreamWords::put_words).
+    /// [`put_words`](StreamWords::put_words). Until this run is done, the list runs in no other stream.
     ///
     /// # Errors
     /// Errors of the driver.

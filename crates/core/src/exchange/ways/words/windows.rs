@@ -241,7 +241,7 @@ impl<D: Device> StreamWindows<D> {
     unsafe fn put_end(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         let Operations { end, returned, .. } = &self.operations[lane.round];
         if !self.copies.is_empty() {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the caller guarantees it; all runs of the list are in the stream of this part.
             unsafe { self.copies.run_unless(self.stop.pointer(), lane)? };
         }
         // WAIT: the end follows the neighbour's word: this rank's field has been read.
