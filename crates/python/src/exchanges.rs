@@ -271,8 +271,8 @@ impl Exchanges {
         // SAFETY: the arrays are alive until the exchange has ended: those of `run` as the caller has them, those of
         // `start` as they are kept, all of them after an error. Their layouts were checked, so each block is valid
         // memory over its span; no two of this call overlap, nor any that is in flight, which `claim` holds against
-        // other exchanges, but sources, which are only read. It is up to the program to keep other threads and streams from the arrays
-        // meanwhile, as with any array of NumPy.
+        // other exchanges, but sources, which are only read. It is up to the program to keep other threads and streams
+        // from the arrays meanwhile, as with any array of NumPy.
         let ticket = unsafe { exchange.start_at(&passed, order.schedule()) };
         Ok(Started { claim, exchange, ticket })
     }

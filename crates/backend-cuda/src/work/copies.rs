@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haloport_core::device::dialect::{
     COMBINE_WORDS, COPY_GROUP_THREADS, COPY_TILE_BYTES, COPY_WORDS, CopyBases, CopyTable, FETCH_WORD,
 };
-use haloport_core::device::{Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer, Stream as _};
+use haloport_core::device::{Buffer, CombineItem, CopyItem, DeviceError, MemoryKind, Pointer};
 
 use crate::driver::context::{address, call};
 use crate::memory::allocation::Allocation;
@@ -20,17 +20,10 @@ use crate::work::kernels::{Grid, enqueue_at};
 #[derive(Debug)]
 pub struct CudaCopies {
     launches: Vec<Launch>,
-    /// `None` if the list is empty, or streams of the device do not await words.
-    stop: Option<StopWord>,
-}
-
-/// A word of the host that stops a list, as a word of the device. Each group of a launch reads it: reads of one word of host
-/// memory come one after the other, at 1.4 µs each (docs/measurements/2026-11-27-h100.md).
-#[derive(Debug)]
-struct StopWord {
-    fetch: Function,
-    /// In the memory of the first launch.
-    word: Pointer,
+    /// Fetches the word of the host that stops the list to memory of the device, where each group of a launch reads it: reads
+    /// of one word of host memory come one after the other, at 1.4 µs each (docs/measurements/2026-11-27-h100.md). `None` for
+    /// an empty list, which needs no compiler.
+    fetch: Option<Function>,
 }
 
 #[derive(Debug)]
@@ -40,9 +33,8 @@ struct Launch {
     /// The entries, the tiles, and the number of tiles.
     arguments: [u64; 3],
     blocks: Vec<u32>,
-    /// A word behind the table, for [`StopWord`].
-    word: Pointer,
-    _memory: CudaBuffer,
+    /// The table, and a word that stops the list, if it is the first launch.
+    memory: CudaBuffer,
 }
 
 impl CudaCopies {
@@ -61,11 +53,14 @@ impl CudaCopies {
         tables: &[CopyTable],
         kernel: (&str, &'static str),
     ) -> Result<CudaCopies, DeviceError> {
-        let launches: Vec<Launch> =
+        let launches: Vec<_> =
             tables.iter().map(|table| Launch::new(opened, table, kernel)).collect::<Result<_, _>>()?;
-        let first = launches.first().filter(|_| opened.info.capabilities.stream_words);
-        let stop = first.map(|first| StopWord::new(opened, first.word)).transpose()?;
-        Ok(CudaCopies { launches, stop })
+        let fetch = || {
+            let program = opened.programs.portable(opened, "fetch_word", FETCH_WORD)?;
+            Function::new(&opened.context, program, "fetch_word")
+        };
+        let fetch = (!launches.is_empty()).then(fetch).transpose()?;
+        Ok(CudaCopies { launches, fetch })
     }
 
     /// Copies nothing if there is a word `stop` that is not 0.
@@ -78,41 +73,14 @@ impl CudaCopies {
         bases: &[Pointer],
         stream: &CudaStream,
     ) -> Result<(), DeviceError> {
-        if self.launches.is_empty() {
-            return Ok(());
-        }
-        let stop = match stop {
+        let (Some(first), Some(fetch)) = (self.launches.first(), &self.fetch) else { return Ok(()) };
+        if let Some(stop) = stop {
             // SAFETY: the caller's promise.
-            Some(stop) => Some(unsafe { self.stop_word(stream)?.fetch_from(stop, stream) }?),
-            None => None,
-        };
+            unsafe { fetch_word(fetch, first.word(), stop, stream) }?;
+        }
+        let stop = stop.map(|_| first.word());
         // SAFETY: as above.
         self.launches.iter().try_for_each(|launch| unsafe { launch.run(stop, bases, stream) })
-    }
-
-    fn stop_word(&self, stream: &CudaStream) -> Result<&StopWord, DeviceError> {
-        let what = "copies that a word stops";
-        self.stop.as_ref().ok_or_else(|| DeviceError::Unsupported { what, device: stream.device() })
-    }
-}
-
-impl StopWord {
-    fn new(opened: &Arc<Opened>, word: Pointer) -> Result<StopWord, DeviceError> {
-        let program = opened.programs.portable(opened, "fetch_word", FETCH_WORD)?;
-        Ok(StopWord { fetch: Function::new(&opened.context, program, "fetch_word")?, word })
-    }
-
-    /// Puts a copy of the word at `host` into the stream; returns where it is then.
-    ///
-    /// # Safety
-    /// Until the work is done, the memory of the list lives, and the word is the device's to read.
-    unsafe fn fetch_from(&self, host: Pointer, stream: &CudaStream) -> Result<Pointer, DeviceError> {
-        let (mut target, mut source) = (address(self.word), address(host));
-        let mut addresses = [(&raw mut target).cast(), (&raw mut source).cast()];
-        let grid = Grid { groups: [1; 3], threads: [1; 3] };
-        // SAFETY: the caller's promise; the arguments are those of `fetch_word`.
-        unsafe { enqueue_at(&self.fetch, grid, addresses.as_mut_ptr(), stream) }?;
-        Ok(self.word)
     }
 }
 
@@ -127,12 +95,12 @@ impl Launch {
             let most = format!("at most {} bytes", i32::MAX as usize * COPY_TILE_BYTES);
             return Err(DeviceError::invalid("a list of copies", most, "more"));
         }
-        let word = table.bytes().next_multiple_of(size_of::<u32>());
-        let bytes = word + size_of::<u32>();
-        let memory = CudaBuffer::new(opened, Allocation::new(opened, bytes, MemoryKind::Device)?);
+        // A table is a whole number of words.
+        let length = table.bytes() + size_of::<u32>();
+        let memory = CudaBuffer::new(opened, Allocation::new(opened, length, MemoryKind::Device)?);
         let bytes = table.bytes_at(memory.pointer());
         let entries = address(memory.pointer());
-        // SAFETY: the buffer is as long as the table, and nothing else uses it yet.
+        // SAFETY: the buffer is longer than the table, and nothing else uses it yet.
         unsafe { opened.pieces.write(opened, &bytes, memory.pointer(), &opened.setup) }?;
         let tiles = entries + table.tiles_begin() as u64;
         let program = opened.programs.portable(opened, name, source)?;
@@ -141,9 +109,13 @@ impl Launch {
             grid: Grid { groups: [table.tiles(), 1, 1], threads: [COPY_GROUP_THREADS, 1, 1] },
             arguments: [entries, tiles, table.tiles() as u64],
             blocks: table.blocks().to_vec(),
-            word: memory.pointer().offset(word as isize),
-            _memory: memory,
+            memory,
         })
+    }
+
+    /// The word behind the table.
+    fn word(&self) -> Pointer {
+        self.memory.pointer().offset((self.memory.bytes() - size_of::<u32>()) as isize)
     }
 
     /// # Safety
@@ -167,6 +139,23 @@ impl Launch {
         // long as the list.
         unsafe { enqueue_at(&self.function, self.grid, addresses.as_mut_ptr(), stream) }
     }
+}
+
+/// Puts a copy of the word at `host` to `word`, in memory of the device, into a stream.
+///
+/// # Safety
+/// Until the work is done, both words live, and that of the host is the device's to read.
+unsafe fn fetch_word(
+    fetch: &Function,
+    word: Pointer,
+    host: Pointer,
+    stream: &CudaStream,
+) -> Result<(), DeviceError> {
+    let (mut target, mut source) = (address(word), address(host));
+    let mut addresses = [(&raw mut target).cast(), (&raw mut source).cast()];
+    let grid = Grid { groups: [1; 3], threads: [1; 3] };
+    // SAFETY: the caller's promise; the arguments are those of the kernel `fetch_word`.
+    unsafe { enqueue_at(fetch, grid, addresses.as_mut_ptr(), stream) }
 }
 
 /// Puts a copy of bytes into a stream.

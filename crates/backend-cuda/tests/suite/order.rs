@@ -56,20 +56,15 @@ fn streams_run_side_by_side(device: &CudaDevice) -> Result<bool, DeviceError> {
             unsafe { device.copy(source.pointer(), target, BYTES, stream)? };
             device.record(event, stream)?;
         }
-        let mut left: Vec<_> =
-            events.iter().enumerate().filter(|(number, _)| !comes_after(*number)).collect();
+        let free = events.iter().enumerate().filter(|(number, _)| !comes_after(*number));
         let begin = Instant::now();
-        while !left.is_empty() && begin.elapsed() < Duration::from_secs(5) {
-            let mut waiting = Vec::new();
-            for (number, event) in left {
-                if !device.query(event)? {
-                    waiting.push((number, event));
-                }
+        loop {
+            let all = free.clone().try_fold(true, |all, (_, event)| Ok(all && device.query(event)?))?;
+            if all || begin.elapsed() > Duration::from_secs(5) {
+                return Ok(all);
             }
-            left = waiting;
             std::thread::yield_now();
         }
-        Ok(left.is_empty())
     };
     let reached = reached();
     open();

@@ -153,12 +153,20 @@ impl ArrayDescription {
         if self.copied {
             return Err(protocol.fault("flags").buffer("the array itself", "a copy of it", FUNCTIONAL));
         }
+        self.check_distinct(protocol)
+    }
+
+    /// Checks that no two elements of the array have one address.
+    ///
+    /// # Errors
+    /// `BufferError` for an array that has several elements at one address.
+    pub fn check_distinct(&self, protocol: Protocol) -> Result<(), InteropError> {
         if let Some(axis) = self.strides.iter().position(|&stride| stride == 0) {
             let found = format!("stride 0 along axis {axis} of extent {}", self.shape[axis]);
             return Err(protocol.fault("strides").buffer(
                 "an address of its own for each element",
                 found,
-                FUNCTIONAL,
+                "pass a copy, and use it afterwards if it is written",
             ));
         }
         Ok(())

@@ -1,9 +1,8 @@
 //! A described array.
 
 use haloport::device::DeviceId;
-use haloport::interop::ArrayDescription;
 use haloport::interop::stream::StreamOrder;
-use pyo3::exceptions::PyBufferError;
+use haloport::interop::{ArrayDescription, Protocol};
 use pyo3::prelude::*;
 
 use super::sycl_owner::Owner;
@@ -48,19 +47,14 @@ impl Described {
 
     /// Checks that halos can be written to the array.
     pub(crate) fn check_writable(&self) -> PyResult<()> {
-        self.array.check_writable(haloport::interop::Protocol::Description).or_raise()
+        self.array.check_writable(Protocol::Description).or_raise()
     }
 
     /// Checks that the array can be used by exchanges, which only read it if `is_read`.
     pub(crate) fn check_use(&self, is_read: bool) -> PyResult<()> {
-        let mut extents = self.array.shape().iter().zip(self.array.strides());
-        if is_read && extents.any(|(extent, stride)| *extent > 1 && *stride == 0) {
-            return Err(PyBufferError::new_err(format!(
-                "expected an address of its own for each element, found strides {:?} for the shape {:?}; pass a copy",
-                self.array.strides(),
-                self.array.shape()
-            )));
+        match is_read {
+            true => self.array.check_distinct(Protocol::Description).or_raise(),
+            false => self.check_writable(),
         }
-        if is_read { Ok(()) } else { self.check_writable() }
     }
 }
