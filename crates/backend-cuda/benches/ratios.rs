@@ -3,8 +3,8 @@
 //! - a bound launch with the raw `cuLaunchKernel` of the same kernel, in host time;
 //! - packing the halo of 8 fields of 256³ `f64`, 3 cells wide, for 26 neighbours, with a copy of as many bytes on the
 //!   device, in device time: all at once, faces whose rows are contiguous, and faces across the rows;
-//! - `start` and `finish` of an exchange of one rank with itself, on a stream of its own, in host time: alone, and behind
-//!   a kernel of about 100 ms, for which they should not wait.
+//! - `start` and `finish` of an exchange of one rank with itself, on a stream of its own, in host time: one after the
+//!   other, after a pause of 100 ms, and behind a kernel of about 100 ms, for which they should not wait.
 //!
 //! Between ranks that are threads and share a device `finish` waits for messages, by design, and on the default stream it
 //! would hold back all other work. What `start` and `finish` cost between processes is in `crates/transport-mpi/tests/mpi`
@@ -263,6 +263,15 @@ fn packing(device: &CudaDevice, extent: usize) {
     }
 }
 
+/// What comes before a timed `start`.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    Exchange,
+    /// A pause of the host, after which its caches are cold, as they are behind the kernel.
+    Pause,
+    Kernel,
+}
+
 /// Times `start` and `finish` of one rank on a stream of its own, alone and behind a long kernel.
 fn exchanges(device: &CudaDevice, extent: usize) {
     let (steps, long) = LongKernel::steps(device).unwrap();
@@ -276,12 +285,18 @@ fn exchanges(device: &CudaDevice, extent: usize) {
         let kernel = LongKernel::new(device, steps)?;
         let done = device.create_event(false)?;
         let mut results = Vec::new();
-        for (rounds, behind) in [(ROUNDS, false), (BEHIND, true)] {
+        for (rounds, before) in
+            [(ROUNDS, Before::Exchange), (BEHIND, Before::Pause), (BEHIND, Before::Kernel)]
+        {
             let (mut times, mut early) = ([Vec::new(), Vec::new()], 0);
             for _ in 0..rounds {
-                if behind {
-                    kernel.launch(device, &stream)?;
-                    device.record(&done, &stream)?;
+                match before {
+                    Before::Exchange => {}
+                    Before::Pause => std::thread::sleep(long),
+                    Before::Kernel => {
+                        kernel.launch(device, &stream)?;
+                        device.record(&done, &stream)?;
+                    }
                 }
                 let begin = Instant::now();
                 let pending = exchange.start_on(&stream)?;
@@ -289,7 +304,7 @@ fn exchanges(device: &CudaDevice, extent: usize) {
                 let begin = Instant::now();
                 pending.finish_on(&stream)?;
                 times[1].push(begin.elapsed());
-                early += usize::from(behind && !device.query(&done)?);
+                early += usize::from(before == Before::Kernel && !device.query(&done)?);
                 device.synchronize(&stream)?;
             }
             results.push((times.map(median), early));
@@ -301,7 +316,9 @@ fn exchanges(device: &CudaDevice, extent: usize) {
     println!(
         "one rank with itself: start costs the host {start:?}, finish {finish:?} (wanted: at most 30µs each)"
     );
-    let ([start, finish], early) = results[0][1];
+    let ([start, finish], _) = results[0][1];
+    println!("the same after a pause of {long:?}: start {start:?}, finish {finish:?}");
+    let ([start, finish], early) = results[0][2];
     println!(
         "the same behind a kernel of {long:?}: start {start:?}, finish {finish:?}, returned while it ran in {early} of \
          {BEHIND} rounds (wanted: all)"
