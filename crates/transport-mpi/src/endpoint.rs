@@ -109,6 +109,7 @@ impl Endpoint {
                 reach,
                 device_memory,
                 any_thread: threads.any(),
+                crowded: waiting.crowded,
             },
             near,
             waiting,

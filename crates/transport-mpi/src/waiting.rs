@@ -24,15 +24,16 @@ pub(crate) struct Waiting {
     yields: u32,
     /// The bells by which ranks that share cores wake each other.
     bells: Option<Bells>,
+    /// Whether the ranks of the node outnumber its cores.
+    pub(crate) crowded: bool,
 }
 
 impl Waiting {
     /// Collective among the ranks of a node: checks whether they outnumber its cores.
     pub(crate) fn new(permit: &Permit, node: Comm, bells: Option<Bells>) -> Result<Waiting, TransportError> {
-        Ok(match is_crowded(permit, node)? {
-            true => Waiting { spins: SHARED_CORE.0, yields: SHARED_CORE.1, bells },
-            false => Waiting { spins: OWN_CORE.0, yields: OWN_CORE.1, bells: None },
-        })
+        let crowded = is_crowded(permit, node)?;
+        let (spins, yields) = if crowded { SHARED_CORE } else { OWN_CORE };
+        Ok(Waiting { spins, yields, bells: bells.filter(|_| crowded), crowded })
     }
 
     /// Waits a little; see [`relax`](haloport_core::transport::Transport::relax).

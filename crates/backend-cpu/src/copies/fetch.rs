@@ -5,7 +5,7 @@
 
 /// Copies fetch ahead only if they touch more lines than this, about as many as the nearest caches hold: within the
 /// caches, fetching takes longer than it saves.
-pub(crate) const FETCHED_LINES: usize = (512 << 10) / LINE_BYTES;
+pub(crate) const FETCHED_LINES: usize = (256 << 10) / LINE_BYTES;
 
 /// The bytes of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::block::{Block, for_each_cell, list_index};
 use crate::command::failure::Failure;
-use crate::command::launch::{cores, ranks_here};
 
 /// What a batch does with owned cells between exchanges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -58,11 +57,11 @@ impl BoundaryArgs {
     }
 }
 
-/// Why writes cannot be timed apart if ranks of this process share cores: each finds other lines in the cache if it writes after
-/// the exchanges of the others than if it goes on writing.
+/// Why writes cannot be timed apart if ranks share cores: each finds other lines in the cache if it writes after the exchanges of
+/// the others than if it goes on writing.
 pub(super) fn crowded(comm: &Communicator) -> Option<&'static str> {
-    (ranks_here(comm) > cores())
-        .then_some("ranks share cores, and find other lines in the cache in exchanges than without")
+    let why = "ranks share cores, and find other lines in the cache in exchanges than without";
+    comm.info().crowded.then_some(why)
 }
 
 impl<T: Element> BoundaryWrites<T> {

@@ -10,9 +10,13 @@
 //! packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow as shared memory in all cases
 //! below, and are the last resort.
 //!
+//! Threads that outnumber the cores take turns on them. A rank that lends its fields has to wait until its neighbours have
+//! read them, and has gone through its turn by then; packed, the cells wait in the message, and the rank goes on to the
+//! next exchange. So few cells ([`IN_TURNS`]) are packed into messages then. Between processes that gained nothing.
+//!
 //! The numbers come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
 //! `docs/performance.md`, split along the slowest and along the fastest axis; for the distance, see
-//! `docs/measurements/2026-11-27-distance.md`.
+//! `docs/measurements/2026-11-27-distance.md`, and for ranks that take turns, `docs/measurements/2026-11-27-crowds.md`.
 
 use std::iter::Sum;
 
@@ -38,6 +42,10 @@ pub(crate) const CACHED: usize = 4 << 20;
 
 /// Messages of at least this many bytes may be written past the caches, as the CPU backend does.
 pub(crate) const PAST_CACHES: usize = 8192;
+
+/// Threads that take turns on cores pack at most this many bytes of a field for a neighbour. Measured for 4 and 8 threads on 2
+/// cores: packing took 0.75 to 0.93 of the time for 1 to 66 KiB, 0.89 and 0.96 for 132 KiB, 0.95 and 1.19 for 205 KiB.
+const IN_TURNS: usize = 128 << 10;
 
 /// The size of a cache line. Shorter runs share their line with the cells beside them.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -81,6 +89,11 @@ impl Load {
     /// The number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether threads that take turns on cores had better pack the cells than lend the field.
+    pub(crate) fn is_better_packed_in_turns(&self) -> bool {
+        self.bytes <= IN_TURNS
     }
 
     /// Whether the cells arrive sooner packed into shared memory than copied directly. `handover` is the time in

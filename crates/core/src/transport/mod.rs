@@ -70,6 +70,8 @@ pub struct TransportInfo {
     pub device_memory: Vec<&'static str>,
     /// Whether calls may come from several threads at once.
     pub any_thread: bool,
+    /// Whether the ranks of this node outnumber the cores that they may use, so that they take turns on them.
+    pub crowded: bool,
 }
 
 impl TransportInfo {

@@ -48,6 +48,32 @@ fn routes_between_threads_say_why() {
     .unwrap();
 }
 
+/// Threads that outnumber the cores send few cells in messages, and many not.
+#[test]
+fn threads_that_take_turns_pack_small_fields() {
+    let ranks = std::thread::available_parallelism().unwrap().get() + 1;
+    run_ranks(ranks, |comm| {
+        assert!(comm.info().crowded);
+        let routes = |cells: usize, options| {
+            let grid = Grid::new([ranks, cells])?;
+            let row = Split::even(&grid, [ranks, 1])?.part(comm.rank()).ok_or("no part")?;
+            let pattern = Pattern::structured(&comm, &grid, &[row], &Halo::per_axis([1, 0]))?;
+            let exchange = pattern.bind_with(Field::<f64, _>::new(&device()?, &pattern)?, options)?;
+            let routes = exchange.describe().routes;
+            Ok::<_, Failure>(routes.iter().map(|it| (it.path, it.why)).collect::<Vec<_>>())
+        };
+        let few = routes(16_384, BindOptions::default())?;
+        assert!(few.iter().all(|it| *it == (DataPath::Messages, Some(Obstacle::Quicker))), "{few:?}");
+        // Between far cores, they wait in a message in shared memory.
+        let many = routes(16_385, BindOptions::default())?;
+        assert!(many.iter().all(|(path, _)| *path != DataPath::Messages), "{many:?}");
+        let asked = routes(16, BindOptions::default().path(DataPath::Direct))?;
+        assert!(asked.iter().all(|it| *it == (DataPath::Direct, None)), "{asked:?}");
+        Ok::<_, Failure>(())
+    })
+    .unwrap();
+}
+
 /// One rank lends its memory: its neighbour cannot read it, and it cannot fill its own halo while it computes.
 #[test]
 fn each_direction_has_a_reason_of_its_own() {

@@ -107,6 +107,7 @@ unsafe impl Transport for Simulated {
             reach: Reach::Own { reason: "simulated ranks hold no cells".into() },
             device_memory: Vec::new(),
             any_thread: true,
+            crowded: false,
         }
     }
 

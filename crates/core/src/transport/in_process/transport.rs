@@ -132,6 +132,7 @@ unsafe impl Transport for InProcess {
             reach: Reach::Process,
             device_memory: Vec::new(),
             any_thread: true,
+            crowded: self.world.crowded,
         }
     }
 

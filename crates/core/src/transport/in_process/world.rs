@@ -41,6 +41,8 @@ pub(crate) struct World {
     windows: Mutex<HashMap<Address, Arc<Window>>>,
     pub(super) collective: Collective,
     pub(super) mail: Mail,
+    /// Whether ranks outnumber the cores that this process may use.
+    pub(super) crowded: bool,
     /// The rounds of a wait in which a rank spins, and those in which it then yields.
     rounds: (u32, u32),
     /// The longest sleep in a later round.
@@ -59,6 +61,7 @@ struct Wakeup {
 impl World {
     pub(crate) fn new(size: usize) -> World {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let crowded = size > cores;
         World {
             wakeups: (0..size).map(|_| CachePadded::default()).collect(),
             sleepers: CachePadded::default(),
@@ -69,7 +72,8 @@ impl World {
             windows: Mutex::default(),
             collective: Collective::new(size),
             mail: Mail::new(size),
-            rounds: if size <= cores { OWN_CORE } else { SHARED_CORE },
+            crowded,
+            rounds: if crowded { SHARED_CORE } else { OWN_CORE },
             nap: NAP * size.div_ceil(cores) as u32,
         }
     }
