@@ -127,7 +127,9 @@ impl Order {
         if let Some(queue) = sycl::queue_of(stream)? {
             let order = Order::of_queue(&queue, device)?;
             if has_host_tasks(device) {
-                stream.call_method0("wait")?;
+                // Streams of PyTorch have the other name.
+                let wait = if stream.hasattr("synchronize")? { "synchronize" } else { "wait" };
+                stream.call_method0(wait)?;
                 return Ok(Order::Block);
             }
             return Ok(order);
@@ -151,6 +153,8 @@ impl Order {
             Place::Cuda(stream) => Order::of_cuda(*stream, device),
             // Reading the interface has waited for earlier work.
             Place::Sycl(_) if has_host_tasks(device) => Ok(Order::Block),
+            // Without a queue, the package's later work cannot be made to wait.
+            Place::Sycl(owner) if !owner.has_queue() => Ok(Order::Block),
             Place::Sycl(owner) => Order::of_queue(owner, device),
         }
     }

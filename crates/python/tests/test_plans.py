@@ -882,7 +882,7 @@ def test_describe_tells_why(ranks: Ranks) -> None:
             return {(route["path"], route["why"]) for route in routes}
 
         near = {"shared", "messages"}
-        assert whys(fixed=True) <= {("direct", None)}
+        assert whys(path="direct", fixed=True) <= {("direct", None)}
         assert whys(path="messages", fixed=True) <= {("messages", "asked")}
         assert whys() <= {(path, "passed") for path in near}
         for wrong in ("fast", "", "Direct"):
@@ -907,9 +907,9 @@ def test_neighbours_copy_straight_from_arrays_of_empty(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         grid = haloport.Grid((64 * comm.size, 16, 3), halo=[1, 0, 0], periodic=True, parts=[comm.size, 1, 1], comm=comm)
         u, v = grid.empty(), grid.empty("i2", 16)
-        plan = grid.plan(u, v, fixed=True)
+        plan = grid.plan(u, v, fixed=True, path="direct")
         assert plan.fixed
-        # Two planes of elements of 8 bytes, and of 16 levels of 2 bytes: less than 8 KiB, below which no path is quicker.
+        # Two planes of elements of 8 bytes, and of 16 levels of 2 bytes.
         planes = 2 * 16 * 3 * (8 + 32)
         found = moved(plan.traffic)
         assert found == ({"direct_bytes": planes} if comm.size > 1 else {"local_bytes": planes})
@@ -1744,6 +1744,52 @@ def test_forms_of_syclobj() -> None:
     other = dpnp.zeros(10, sycl_queue=dpctl.SyclQueue(dpctl.SyclContext([device]), device))
     with pytest.raises(BufferError, match="of another context"):
         grid.plan(Named(other, "opencl:cpu:0"))
+
+
+class DlpackAlone:
+    """An array of dpnp as one of PyTorch on `xpu` is: with DLPack, which names a device and no queue."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array.get_array()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class XpuStream:
+    """A stream as those of PyTorch on `xpu`, with the address of its queue."""
+
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+        self.sycl_queue = queue.addressof_ref()
+
+    def synchronize(self) -> None:
+        self.queue.wait()
+
+
+@pytest.mark.skipif("HALOPORT_SYCL_SHIM" not in os.environ, reason="HALOPORT_SYCL_SHIM is not set")
+def test_dlpack_of_shared_memory() -> None:
+    """DLPack alone stands for the default context of the device with its number."""
+    usm()
+    import dpctl
+    import dpnp
+
+    grid = haloport.Grid((8,), periodic=True, comm=haloport.threads(1)[0])
+    device = dpctl.SyclDevice("opencl:cpu:0")
+    queue = dpctl.SyclQueue(device)
+    for streams in ({}, {"stream": haloport.BLOCK}, {"stream": queue}, {"stream": XpuStream(queue)}):
+        u = dpnp.zeros(10, sycl_queue=queue)
+        u[1:-1] = dpnp.arange(8, sycl_queue=queue)
+        queue.wait()
+        alone = DlpackAlone(u)
+        grid.plan(alone)(alone, **streams)
+        assert dpnp.asnumpy(u)[[0, 9]].tolist() == [7, 0], streams
+    elsewhere = XpuStream(dpctl.SyclQueue(dpctl.SyclContext([device]), device))
+    with pytest.raises(ValueError, match="expected a queue of the context"):
+        grid.plan(alone)(alone, stream=elsewhere)
 
 
 @pytest.mark.parametrize("fixed", [False, True])

@@ -38,6 +38,10 @@ class Pointer:
     value: int | None = 5
 
 
+class XpuStream:
+    sycl_queue = 5
+
+
 class NumbaStream:
     handle = Pointer()
 
@@ -110,7 +114,7 @@ def arrays(grid: hp.Grid, u: NDArray[np.float64], several: list[NDArray[np.float
 
 def streams(plan: hp.Plan, u: NDArray[np.float64], kernel: hp.Kernel, event: hp.Event) -> None:
     every: list[StreamLike] = [None, hp.DEFAULT, hp.BLOCK, hp.Stream(), 5, CudaStream(), CupyStream(), OldTorchStream()]
-    for stream in (*every, NumbaStream(), Queue()):
+    for stream in (*every, NumbaStream(), XpuStream(), Queue()):
         plan(u, stream=stream)
         plan.start(u, stream=stream).finish(stream)
         kernel(5, u, 3, np.float32(1), 2.5, stream=stream)

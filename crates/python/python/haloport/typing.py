@@ -33,6 +33,7 @@ __all__ = [
     "SupportsDLPack",
     "SupportsHandle",
     "SupportsPointer",
+    "SupportsSyclQueue",
     "SupportsUsmArrayInterface",
     "SyclQueue",
 ]
@@ -123,6 +124,13 @@ class SupportsHandle(Protocol):
     def handle(self) -> _Value | None: ...
 
 
+class SupportsSyclQueue(Protocol):
+    """A stream of PyTorch on `xpu`: the address of its `sycl::queue`."""
+
+    @property
+    def sycl_queue(self) -> int: ...
+
+
 class SyclQueue(Protocol):
     """A queue of dpctl."""
 
@@ -136,6 +144,7 @@ StreamLike: TypeAlias = Union[
     SupportsPointer,
     SupportsCudaStreamHandle,
     SupportsHandle,
+    SupportsSyclQueue,
     SyclQueue,
     int,
     None,

@@ -97,11 +97,7 @@ fn on_known_device(described: Described) -> PyResult<Described> {
 fn check_kind(kind: ArrayDeviceKind) -> PyResult<()> {
     use ArrayDeviceKind::{Cuda, CudaHost, CudaManaged, Host, Usm};
     match kind {
-        Host | CudaHost | Cuda | CudaManaged => Ok(()),
-        Usm => Err(PyBufferError::new_err(
-            "expected `__sycl_usm_array_interface__` for unified shared memory, found DLPack alone, which does not name \
-             the queue; pass an array of dpctl or dpnp",
-        )),
+        Host | CudaHost | Cuda | CudaManaged | Usm => Ok(()),
         kind => Err(PyBufferError::new_err(format!(
             "expected memory of the host, of CUDA or of SYCL, found {kind}; copy the array to one of them"
         ))),

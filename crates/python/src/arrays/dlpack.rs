@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 
 use haloport::interop::dlpack::{DLDataType, DLDevice, DLManagedTensorVersioned, DLTensor, ManagedTensor};
 use haloport::interop::stream::StreamOrder;
+use haloport::interop::sycl_usm::{SyclFilter, SyclOwner};
 use haloport::interop::{ArrayDescription, ArrayDeviceKind};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use pyo3::{ffi, intern};
 
 use super::described::{Described, Keep, Place};
+use super::sycl_owner::Owner;
 use crate::arguments::type_name;
 use crate::error::OrRaise;
 
@@ -66,7 +68,7 @@ pub(crate) fn by_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Desc
     }
     let tensor = taken.or_raise()?;
     let array = tensor.array().clone();
-    let place = place_of(&array, || {
+    let place = place_of(object, &array, || {
         let mut stream = std::ptr::null_mut();
         let (kind, number) =
             (DLDevice::of(array.device()).or_raise()?.device_type, array.device().index.unwrap_or(0));
@@ -76,11 +78,7 @@ pub(crate) fn by_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Desc
         if failed {
             let _ = PyErr::take(py);
         }
-        Ok(match stream.addr() {
-            0 | 1 => StreamOrder::Default,
-            2 => StreamOrder::PerThread,
-            handle => StreamOrder::Native(handle),
-        })
+        Ok(stream.addr())
     })?;
     Ok(Some(Described { array, place, keep: Some(Keep::Tensor { _tensor: tensor }) }))
 }
@@ -110,7 +108,7 @@ pub(crate) fn describe(object: &Bound<'_, PyAny>) -> PyResult<Described> {
     // SAFETY: the capsule is alive, and the name is static.
     unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), tensor.used_capsule_name().as_ptr()) };
     let array = owned.array().clone();
-    let place = place_of(&array, || Ok(StreamOrder::Default))?;
+    let place = place_of(object, &array, || Ok(0))?;
     Ok(Described { array, place, keep: Some(Keep::Tensor { _tensor: owned }) })
 }
 
@@ -137,9 +135,31 @@ fn call<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-fn place_of(array: &ArrayDescription, stream: impl FnOnce() -> PyResult<StreamOrder>) -> PyResult<Place> {
+/// Where the array of `object` lies. `stream` gives the stream in which its package works there: on CUDA that stream, for unified
+/// shared memory the address of a `sycl::queue`, and 0 where the package does not say.
+fn place_of(
+    object: &Bound<'_, PyAny>,
+    array: &ArrayDescription,
+    stream: impl FnOnce() -> PyResult<usize>,
+) -> PyResult<Place> {
     Ok(match array.device().kind {
-        ArrayDeviceKind::Cuda | ArrayDeviceKind::CudaManaged => Place::Cuda(stream()?),
+        ArrayDeviceKind::Cuda | ArrayDeviceKind::CudaManaged => Place::Cuda(match stream()? {
+            0 | 1 => StreamOrder::Default,
+            2 => StreamOrder::PerThread,
+            handle => StreamOrder::Native(handle),
+        }),
+        ArrayDeviceKind::Usm => {
+            let owner = match stream()? {
+                // By the rule of DLPack, the number counts the root devices of SYCL.
+                0 => SyclOwner::Device(SyclFilter {
+                    backend: None,
+                    device_type: None,
+                    index: Some(array.device().index.unwrap_or(0)),
+                }),
+                queue => SyclOwner::Queue(queue),
+            };
+            Place::Sycl(Owner::new(owner, object.clone().unbind()))
+        }
         _ => Place::Host,
     })
 }

@@ -19,8 +19,12 @@ pub(crate) struct Owner {
     _object: Py<PyAny>,
 }
 
-/// The queue of a stream object; `None` if it is no `SyclQueue`.
+/// The queue of a stream object; `None` if it is neither a `SyclQueue` nor a stream of PyTorch on `xpu`.
 pub(crate) fn queue_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Owner>> {
+    if let Some(Ok(queue)) = object.getattr_opt("sycl_queue")?.map(|queue| queue.extract::<usize>()) {
+        let owner = SyclOwner::Queue(queue);
+        return Ok(Some(Owner { owner, _object: object.clone().unbind() }));
+    }
     if !object.hasattr("_get_capsule")? {
         return Ok(None);
     }
@@ -32,6 +36,11 @@ pub(crate) fn queue_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Owner>> {
 impl Owner {
     pub(super) fn new(owner: SyclOwner, object: Py<PyAny>) -> Owner {
         Owner { owner, _object: object }
+    }
+
+    /// Whether it is a queue.
+    pub(crate) fn has_queue(&self) -> bool {
+        matches!(self.owner, SyclOwner::Queue(_))
     }
 
     /// The device that the memory belongs to.
