@@ -98,6 +98,8 @@ impl RankPaths {
 /// ```
 pub fn backends() -> Vec<BackendReport> {
     let mut reports: Vec<BackendReport> = BACKENDS.iter().map(|(name, _)| devices(name)).collect();
+    #[cfg(feature = "sycl")]
+    reports.insert(2, devices("level_zero"));
     let paths = RankPaths::of(&Reach::Process);
     reports.push(BackendReport { paths, ..empty("in-process", BackendRole::Transport) });
     reports.push(mpi());
@@ -130,6 +132,10 @@ fn devices(name: &'static str) -> BackendReport {
         "cuda" => cuda().map_err(|error| error.to_string()),
         #[cfg(feature = "sycl")]
         "sycl" => haloport_sycl::SyclDevice::list()
+            .map(|devices| (devices, Vec::new()))
+            .map_err(|error| error.to_string()),
+        #[cfg(feature = "sycl")]
+        "level_zero" => haloport_sycl::SyclDevice::list_of_sycl("level_zero")
             .map(|devices| (devices, Vec::new()))
             .map_err(|error| error.to_string()),
         #[cfg(feature = "cpu")]

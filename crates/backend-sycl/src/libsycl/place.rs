@@ -107,6 +107,24 @@ impl Found {
     }
 }
 
+/// The devices of a backend, by their numbers, in the default contexts of their platforms.
+pub(crate) fn list(backend: &'static str) -> Result<Vec<DeviceInfo>, DeviceError> {
+    let mut devices = Vec::new();
+    loop {
+        let index = devices.len() as u32;
+        match Found::of_filter(&format!("{backend}:{index}")) {
+            Ok(found) => {
+                let about = about(&found)?;
+                let kind = kind_of(&about)?;
+                let id = DeviceId { backend, index, context: 0 };
+                devices.push(DeviceInfo { id, ..info_of(&about, kind, 0, None) });
+            }
+            Err(DeviceError::NotFound { .. }) if index > 0 => return Ok(devices),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 impl Place {
     /// Opens a place, whose context gets this number.
     pub(crate) fn open(found: Arc<Found>, number: u32) -> Result<Place, DeviceError> {
@@ -131,19 +149,7 @@ impl Place {
                 .transpose()?,
             None => None,
         };
-        let kind = match about.kind {
-            0 => Kind::Gpu,
-            1 => Kind::Accelerator,
-            2 => Kind::Cpu,
-            other => {
-                let expected = "a GPU, an accelerator or a CPU";
-                return Err(DeviceError::invalid(
-                    "the device of a SYCL queue",
-                    expected,
-                    format!("type {other}"),
-                ));
-            }
-        };
+        let kind = kind_of(&about)?;
         let info = info_of(&about, kind, number, opencl.as_deref());
         Ok(Place { found, kind, info, opencl })
     }
@@ -256,6 +262,19 @@ fn about(found: &Found) -> Result<PlaceInfo, DeviceError> {
     found.functions.checked(status, "the properties of a SYCL device", ANY)?;
     // SAFETY: zeros are valid, and the call has written the rest.
     Ok(unsafe { about.assume_init() })
+}
+
+fn kind_of(about: &PlaceInfo) -> Result<Kind, DeviceError> {
+    match about.kind {
+        0 => Ok(Kind::Gpu),
+        1 => Ok(Kind::Accelerator),
+        2 => Ok(Kind::Cpu),
+        other => Err(DeviceError::invalid(
+            "the device of a SYCL queue",
+            "a GPU, an accelerator or a CPU",
+            format!("type {other}"),
+        )),
+    }
 }
 
 fn info_of(about: &PlaceInfo, kind: Kind, number: u32, opencl: Option<&opencl::place::Place>) -> DeviceInfo {

@@ -2,7 +2,7 @@
 //! `HALOPORT_SYCL_SHIM` to Haloport's library for it.
 
 use haloport_conformance::backend::printed_by;
-use haloport_core::device::Device;
+use haloport_core::device::{Device, DeviceError};
 use haloport_sycl::SyclDevice;
 
 /// Run by the tests below in a process of its own, in whose environment something is wrong.
@@ -51,6 +51,25 @@ fn a_device_that_sycl_does_not_find_is_an_error_value() {
     }
     let Some(text) = error("HALOPORT_UNUSED", "") else { return };
     assert!(text.contains("the device `level_zero:gpu:7` was not found"), "{text}");
+}
+
+/// The numbers that the list gives open the devices, by SYCL.
+#[test]
+fn listed_devices_can_be_opened() {
+    if std::env::var_os("HALOPORT_SYCL_SHIM").is_none() {
+        eprintln!("skipped: HALOPORT_SYCL_SHIM is not set");
+        return;
+    }
+    let name = std::env::var("HALOPORT_SYCL_DEVICE").unwrap_or_default();
+    let backend = if name.starts_with("level_zero") { "level_zero" } else { "opencl" };
+    let listed = SyclDevice::list_of_sycl(backend).unwrap();
+    assert!(!listed.is_empty());
+    for (number, info) in listed.iter().enumerate() {
+        assert_eq!(info.id.to_string(), format!("{backend}:{number}"));
+        let device = SyclDevice::from_sycl_filter(&info.id.to_string()).unwrap();
+        assert_eq!(device.info().name, info.name);
+    }
+    assert!(matches!(SyclDevice::list_of_sycl("hip"), Err(DeviceError::NotFound { .. })));
 }
 
 #[test]
