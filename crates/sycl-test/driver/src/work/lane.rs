@@ -1,0 +1,154 @@
+//! A queue of the device, with the thread that does its work.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::event::{now, until};
+use super::job::Job;
+use super::random::Random;
+use crate::objects::locked;
+use crate::settings::{Fault, settings};
+use crate::status::{DEVICE_LOST, NOT_READY, Status};
+
+/// A queue. Its thread ends when it is dropped and its work has been done.
+#[derive(Debug)]
+pub(crate) struct Lane(Arc<Bell>);
+
+/// What a queue and its thread share. The thread is woken by ringing.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    state: Mutex<State>,
+    /// For the thread.
+    rung: Condvar,
+    /// For the host.
+    done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: VecDeque<Arc<Job>>,
+    running: bool,
+    rung: bool,
+    closed: bool,
+    failed: Option<Status>,
+}
+
+impl Lane {
+    pub(crate) fn new() -> Lane {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+        let bell = Arc::<Bell>::default();
+        let (shared, number) = (Arc::clone(&bell), NUMBER.fetch_add(1, Ordering::Relaxed));
+        thread::spawn(move || serve(&shared, &mut Random::new(settings().seed, number)));
+        Lane(bell)
+    }
+
+    pub(crate) fn push(&self, job: Arc<Job>) {
+        if settings().has(Fault::Events)
+            && let Some(signal) = &job.signal
+        {
+            signal.reach([now(); 2]);
+        }
+        locked(&self.0.state).pending.push_back(job);
+        self.0.ring();
+    }
+
+    /// Waits for so many nanoseconds until all work has been done.
+    pub(crate) fn wait(&self, nanoseconds: u64) -> Result<(), Status> {
+        let end = until(nanoseconds);
+        let mut state = locked(&self.0.state);
+        while state.running || !state.pending.is_empty() {
+            let left =
+                end.map_or(Duration::from_secs(1), |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(NOT_READY);
+            }
+            state = self.0.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        locked(&self.0.state).closed = true;
+        self.0.ring();
+    }
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        locked(&self.state).rung = true;
+        self.rung.notify_one();
+    }
+}
+
+/// Does the work of a queue until it is closed.
+fn serve(bell: &Arc<Bell>, random: &mut Random) {
+    let mut opencl = None;
+    let mut state = locked(&bell.state);
+    loop {
+        state.rung = false;
+        if let Some(job) = state.choose(random) {
+            state.running = true;
+            drop(state);
+            let delay = settings().delay;
+            if !delay.is_zero() {
+                thread::sleep(Duration::from_nanos(random.below(delay.as_nanos() as u64)));
+            }
+            let done = job.work.run(&mut opencl);
+            if let Some(signal) = &job.signal {
+                signal.reach(done.unwrap_or_else(|_| [now(); 2]));
+            }
+            // A launch keeps its kernel alive, whose end takes time.
+            drop(job);
+            state = locked(&bell.state);
+            state.running = false;
+            if done.is_err() {
+                state.failed = Some(DEVICE_LOST);
+            }
+            if state.pending.is_empty() {
+                bell.done.notify_all();
+            }
+        } else if state.pending.is_empty() && state.closed {
+            return;
+        } else {
+            let waits: Vec<_> = state.eligible().flat_map(|(_, job)| job.waits.iter().cloned()).collect();
+            // A point that is reached rings the bell, which takes the lock.
+            drop(state);
+            waits.iter().filter(|wait| wait.reached().is_none()).for_each(|wait| wait.tell(bell));
+            state = locked(&bell.state);
+            while !state.rung {
+                state = bell.rung.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes one of the commands that may be done now.
+    fn choose(&mut self, random: &mut Random) -> Option<Arc<Job>> {
+        let without = settings().has(Fault::Waits);
+        let ready: Vec<usize> = self
+            .eligible()
+            .filter(|(_, job)| without || job.waits.iter().all(|wait| wait.reached().is_some()))
+            .map(|(number, _)| number)
+            .collect();
+        let number = match ready.as_slice() {
+            [] => return None,
+            [only] => *only,
+            several => several[random.below(several.len() as u64) as usize],
+        };
+        self.pending.remove(number)
+    }
+
+    /// The commands that no earlier one holds back, with their numbers: the first one, and those up to the next one that
+    /// is ordered.
+    fn eligible(&self) -> impl Iterator<Item = (usize, &Arc<Job>)> {
+        let unordered = self.pending.iter().take_while(|job| !job.ordered).count();
+        self.pending.iter().enumerate().take(unordered.max(1))
+    }
+}
