@@ -408,7 +408,7 @@ int hs_program_of_opencl_c(const hs_place *place, const char *text, const char *
     constexpr auto language = experimental::source_language::opencl;
     return guarded([&] {
         sycl::device device = place->device;
-        if (!device.ext_oneapi_can_compile(language)) {
+        if (!device.ext_oneapi_can_build(language)) {
             return failed(HS_NOT_SUPPORTED, "DPC++ finds no compiler of OpenCL C (libocloc) for this device");
         }
         auto source =
