@@ -204,6 +204,10 @@ impl Place {
 
     /// Allocates memory of a kind that the device has, not initialised; null if there is not enough.
     pub(crate) fn allocate(&self, bytes: usize, kind: MemoryKind) -> *mut c_void {
+        // DPC++'s adapter for Level Zero rounds sizes up, and gives 64 KiB for the largest ones.
+        if isize::try_from(bytes).is_err() {
+            return ptr::null_mut();
+        }
         let kind = match kind {
             MemoryKind::Device => 0,
             MemoryKind::Pinned => 1,
