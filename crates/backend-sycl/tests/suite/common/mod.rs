@@ -1,4 +1,5 @@
-//! The device under test: the best one of the OpenCL driver that `OCL_ICD_VENDORS` names.
+//! The device under test: the one that `HALOPORT_SYCL_DEVICE` names, as `level_zero:gpu:0`, or else the best one of the
+//! OpenCL driver that `OCL_ICD_VENDORS` names.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::ffi::c_void;
@@ -12,7 +13,8 @@ use haloport_sycl::SyclDevice;
 
 /// The device; `None`, with a line on the error stream, if there is none and `HALOPORT_SYCL` is not set.
 pub(crate) fn device() -> Option<SyclDevice> {
-    device_under_test(SyclDevice::new(), "HALOPORT_SYCL")
+    let name = std::env::var("HALOPORT_SYCL_DEVICE").unwrap_or_else(|_| "sycl".into());
+    device_under_test(SyclDevice::select(&name), "HALOPORT_SYCL")
 }
 
 /// A queue that is out of order, like one of another program.
