@@ -7,10 +7,13 @@
 //! Commands of a list that is not in order are done in random order, except for barriers and events. The driver refuses
 //! handles of objects that do not exist.
 //!
+//! It also is `libocloc.so`, Intel's compiler, through which DPC++ builds texts in OpenCL C: clang 15 and llvm-spirv 15, as
+//! Debian 12 has them, do the work.
+//!
 //! - `api`: the functions of Level Zero and of its loader; `structures`: their structures; `status`: their codes.
 //! - `objects`: what handles stand for; `memory`: allocations; `module`: programs and kernels; `spirv`: the parameters of
 //!   kernels; `opencl`: the runtime that builds and runs them.
-//! - `work`: the work of queues; `settings`: the variables below.
+//! - `compiler`: the compiler of texts; `work`: the work of queues; `settings`: the variables below.
 //!
 //! | variable | default | meaning |
 //! | --- | --- | --- |
@@ -24,6 +27,7 @@
 #![warn(missing_docs)]
 
 mod api;
+mod compiler;
 mod memory;
 mod module;
 mod objects;

@@ -77,7 +77,7 @@ impl Module {
 }
 
 impl Kernel {
-    /// Sets an argument to a value, or to nothing: a null address, or so many bytes of local memory.
+    /// Sets an argument to a value, or to nothing: a null address, zeros, or so many bytes of local memory.
     pub(crate) fn set(&self, number: usize, bytes: usize, value: Option<&[u8]>) -> Result<(), Status> {
         let argument = match (self.parameters.get(number).ok_or(INVALID_ARGUMENT_INDEX)?, value) {
             (Parameter::Address, None) => Argument::Address(0),
@@ -86,11 +86,11 @@ impl Kernel {
                 Argument::Address(usize::from_le_bytes(address))
             }
             (Parameter::Local, _) => Argument::Local(bytes),
-            (Parameter::Value(expected), Some(value)) if *expected == 0 || *expected == bytes => {
-                Argument::Value(value.to_vec())
+            (Parameter::Value(expected), value) if *expected == 0 || *expected == bytes => {
+                // DPC++ gives nothing for 8 bytes of 0, which might be an address.
+                Argument::Value(value.map_or_else(|| vec![0; bytes], <[u8]>::to_vec))
             }
-            (Parameter::Value(_), Some(_)) => return Err(INVALID_ARGUMENT_SIZE),
-            (Parameter::Value(_), None) => return Err(INVALID_ARGUMENT),
+            (Parameter::Value(_), _) => return Err(INVALID_ARGUMENT_SIZE),
         };
         locked(&self.next).arguments[number] = Some(argument);
         Ok(())

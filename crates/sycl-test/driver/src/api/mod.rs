@@ -14,6 +14,7 @@ use crate::settings::settings;
 use crate::status::{INVALID_NULL_POINTER, SUCCESS, Status, UNKNOWN};
 
 mod command;
+mod compiler;
 mod device;
 mod event;
 mod list;
@@ -22,14 +23,17 @@ mod memory;
 mod program;
 
 /// Does the work of a function. No panic leaves it.
-fn call(name: &str, act: impl FnOnce() -> Result<(), Status>) -> Status {
+fn call(name: &str, arguments: impl FnOnce() -> String, act: impl FnOnce() -> Result<(), Status>) -> Status {
+    if settings().traces {
+        eprintln!("{name}({})", arguments());
+    }
     let done = catch_unwind(AssertUnwindSafe(act));
     let status = match done {
         Ok(Ok(())) => SUCCESS,
         Ok(Err(status)) => status,
         Err(_) => UNKNOWN,
     };
-    if settings().traces {
+    if settings().traces && status != SUCCESS {
         eprintln!("{name}: {status:#x}");
     }
     status
@@ -41,9 +45,16 @@ macro_rules! functions {
         $(
             #[unsafe(no_mangle)]
             pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> $crate::status::Status {
-                // SAFETY: the block follows only addresses that the caller of the driver's function vouches for.
                 #[allow(unused_unsafe, reason = "some follow no address")]
-                $crate::api::call(stringify!($name), || unsafe { $work })
+                $crate::api::call(
+                    stringify!($name),
+                    || {
+                        let arguments: &[String] = &[$(format!("{:x?}", $argument)),*];
+                        arguments.join(", ")
+                    },
+                    // SAFETY: the block follows only addresses that the caller of the function vouches for.
+                    || unsafe { $work },
+                )
             }
         )*
     };
