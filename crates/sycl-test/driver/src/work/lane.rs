@@ -121,7 +121,8 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
             drop(state);
             waits.iter().filter(|wait| wait.reached().is_none()).for_each(|wait| wait.tell(bell));
             state = locked(&bell.state);
-            while !state.rung {
+            // Those that were reached before they were told have not rung.
+            while !state.rung && state.ready().is_empty() {
                 state = bell.rung.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         }
@@ -131,18 +132,22 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
 impl State {
     /// Takes one of the commands that may be done now.
     fn choose(&mut self, random: &mut Random) -> Option<Arc<Job>> {
-        let without = settings().has(Fault::Waits);
-        let ready: Vec<usize> = self
-            .eligible()
-            .filter(|(_, job)| without || job.waits.iter().all(|wait| wait.reached().is_some()))
-            .map(|(number, _)| number)
-            .collect();
+        let ready = self.ready();
         let number = match ready.as_slice() {
             [] => return None,
             [only] => *only,
             several => several[random.below(several.len() as u64) as usize],
         };
         self.pending.remove(number)
+    }
+
+    /// The numbers of the commands that may be done now.
+    fn ready(&self) -> Vec<usize> {
+        let without = settings().has(Fault::Waits);
+        self.eligible()
+            .filter(|(_, job)| without || job.waits.iter().all(|wait| wait.reached().is_some()))
+            .map(|(number, _)| number)
+            .collect()
     }
 
     /// The commands that no earlier one holds back, with their numbers: the first one, and those up to the next one that
