@@ -6,7 +6,11 @@ use haloport_core::device::{Device, DeviceError, KernelSource, ParameterType};
 #[test]
 fn a_kernel_comes_back_from_its_binary() {
     let Some(device) = crate::common::device() else { return };
-    let binary = device.compile(&FILL_WITH).unwrap().binary().unwrap();
+    let binary = match device.compile(&FILL_WITH).unwrap().binary() {
+        Ok(binary) => binary,
+        Err(error @ DeviceError::Unsupported { .. }) => return eprintln!("skipped: {error}"),
+        Err(error) => panic!("{error}"),
+    };
     assert!(!binary.is_empty());
     fills(&device, &device.load(&FILL_WITH, &binary).unwrap()).unwrap();
     // Other bytes are an error, not a crash.
