@@ -84,6 +84,8 @@ structures! {
     Timestamps = 32 { global: [u64; 2], context: [u64; 2] }
     /// `ze_memory_allocation_properties_t`
     AllocationProperties = 40 { header: Header, kind: u32, id: u64, page: u64 }
+    /// `ze_ipc_mem_handle_t`
+    IpcHandle = 64 { bytes: [u8; 64] }
     /// `ze_module_desc_t`
     ModuleDescription = 56 {
         header: Header, format: u32, bytes: usize, module: *const u8, flags: *const c_char, constants: *const c_void,

@@ -6,8 +6,8 @@ use std::ptr;
 use super::{functions, give, taken};
 use crate::memory::{Kind, PAGE, allocate, find, free};
 use crate::objects::{CONTEXTS, DEVICE, Handle, device};
-use crate::status::INVALID_ARGUMENT;
-use crate::structures::AllocationProperties;
+use crate::status::{INVALID_ARGUMENT, UNSUPPORTED_FEATURE};
+use crate::structures::{AllocationProperties, IpcHandle};
 
 functions! {
     zeMemAllocDevice(
@@ -67,4 +67,18 @@ functions! {
         }
         if bytes.is_null() { Ok(()) } else { give(bytes, found.bytes()) }
     }
+
+    // Memory of other processes is missing. The functions are here since DPC++'s memory pools look for them.
+
+    zeMemGetIpcHandle(_context: Handle, _memory: *const c_void, _ipc: *mut IpcHandle) { Err(UNSUPPORTED_FEATURE) }
+
+    zeMemPutIpcHandle(_context: Handle, _ipc: IpcHandle) { Err(UNSUPPORTED_FEATURE) }
+
+    zeMemOpenIpcHandle(
+        _context: Handle, _device: Handle, _ipc: IpcHandle, _flags: u32, _memory: *mut *mut c_void,
+    ) {
+        Err(UNSUPPORTED_FEATURE)
+    }
+
+    zeMemCloseIpcHandle(_context: Handle, _memory: *const c_void) { Err(UNSUPPORTED_FEATURE) }
 }
