@@ -40,12 +40,14 @@ built() {
     [ -n "$file" ] || { echo "expected cargo to build the $2 $3 of $1, found none in target/test/built" >&2; return 1; }
     echo "$file"
 }
-# run_tests PACKAGE [ARGUMENT...]: runs the tests of a package, in its folder. Fails if there are none, or none of that name.
+# run_tests PACKAGE [ARGUMENT...]: runs the tests of a package, in its folder, by the command `by` if it is set. Fails if there are
+# none, or none of that name.
+by=()
 run_tests() {
     local name kind file folder said=$PWD/target/test/${0##*/}.tests tests=0
     while read -r name kind _ file folder; do
         if [ "$name" = "$1" ] && [[ $kind =~ ^(lib|test|bin)$ ]] && [ -n "$folder" ]; then
-            (cd "$folder" && "$file" --quiet "${@:2}" </dev/null) | tee "$said"
+            (cd "$folder" && "${by[@]}" "$file" --quiet "${@:2}" </dev/null) | tee "$said"
             tests=$((tests + $(sed -n 's/^running \([0-9]*\) tests*$/\1/p' "$said")))
         fi
     done <target/test/built
