@@ -5,9 +5,13 @@ OCL_ICD_VENDORS names an OpenCL driver for a CPU with unified shared memory; `sc
 """
 
 import ctypes
+import functools
 import itertools
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -17,6 +21,10 @@ import dpctl.program
 import dpnp
 import numpy
 
+# The filter string of the device; another one than OpenCL's needs Haloport's library for SYCL.
+DEVICE = os.environ.get("HALOPORT_SYCL_DEVICE", "opencl:cpu")
+# Whether Haloport knows the lengths of allocations there. SYCL does not tell them.
+KNOWS_LENGTHS = DEVICE.startswith("opencl")
 RANK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
 BETWEEN = ctypes.CFUNCTYPE(None)
 NOTHING = BETWEEN(lambda: None)
@@ -189,10 +197,24 @@ def drain(queue):
         queue.wait()
 
 
+def slow_program(queue):
+    """Builds SLOW, which dpctl itself can do for OpenCL alone."""
+    if queue.backend == dpctl.backend_type.opencl:
+        return dpctl.program.create_program_from_source(queue, SLOW)
+    with tempfile.TemporaryDirectory() as folder:
+        # Compilers run with the libraries of the system.
+        run = functools.partial(subprocess.run, cwd=folder, check=True, env={"PATH": os.environ["PATH"]})
+        clang = "clang-15 -x cl -O2 -target spir64 -Xclang -finclude-default-header -emit-llvm -c -o slow.bc -"
+        run(clang.split(), input=SLOW, text=True)
+        run(["llvm-spirv-15", "--spirv-max-version=1.2", "-o", "slow.spv", "slow.bc"])
+        with open(os.path.join(folder, "slow.spv"), "rb") as module:
+            return dpctl.program.create_program_from_spirv(queue, module.read())
+
+
 def order(kind, count, path, rounds):
     """Runs a slow kernel and a copy of SYCL, an exchange with another slow kernel in its middle, and a copy of SYCL,
     without a wait between them. Returns the number of wrong halo values, the number of all, and some wrong ones."""
-    device = dpctl.SyclDevice("opencl:cpu")
+    device = dpctl.SyclDevice(DEVICE)
     properties = {"in order": "in_order", "out of order": [], "with times": ["in_order", "enable_profiling"]}
     wrong, seen, lock = 0, [], threading.Lock()
 
@@ -200,7 +222,7 @@ def order(kind, count, path, rounds):
         nonlocal wrong
         queue = dpctl.SyclQueue(device, property=properties[kind])
         assert queue.is_in_order == (kind != "out of order")
-        program = dpctl.program.create_program_from_source(queue, SLOW)
+        program = slow_program(queue)
         slow = program.get_sycl_kernel("slow")
         scratch = [dpctl.memory.MemoryUSMDevice(64, queue=queue) for _ in range(2)]
         (first, past), shape = block(rank, count)
@@ -250,7 +272,7 @@ def test_exchanges_are_in_order_with_what_sycl_does():
 
 
 def test_views_are_filled_where_they_lie_and_nowhere_else():
-    queue = dpctl.SyclQueue("opencl:cpu")
+    queue = dpctl.SyclQueue(DEVICE)
     rows, columns = 6, 5
     expected = numpy.pad(numpy.arange(rows * columns, dtype="f8").reshape(rows, columns), 1, mode="wrap")
     views = {
@@ -288,7 +310,7 @@ def test_views_are_filled_where_they_lie_and_nowhere_else():
 
 
 def test_arrays_of_sycl_programs_are_what_they_say():
-    queue = dpctl.SyclQueue("opencl:cpu")
+    queue = dpctl.SyclQueue(DEVICE)
     base = dpnp.arange(4 * 6 * 5, dtype="f4", sycl_queue=queue).reshape(4, 6, 5)
     arrays = [base, base[1:3, ::2], base[::-1, :, 1], base[2, 3], base[0].T, dpnp.broadcast_to(base[0], (3, 6, 5))]
     arrays += [dpnp.array(3.0, sycl_queue=queue), dpnp.zeros((3, 0), sycl_queue=queue)]
@@ -302,8 +324,10 @@ def test_arrays_of_sycl_programs_are_what_they_say():
             memory = array.get_array().usm_data
             assert said["first"] == interface["data"][0] + item * interface.get("offset", 0)
             assert said["kind"] == "device"
-            assert said["allocation"][0] <= said["addresses"][0] <= said["addresses"][1] <= said["allocation"][1]
-            assert said["allocation"][0] <= memory._pointer < said["allocation"][1]
+            assert (said["allocation"] is not None) == KNOWS_LENGTHS
+            if KNOWS_LENGTHS:
+                assert said["allocation"][0] <= said["addresses"][0] <= said["addresses"][1] <= said["allocation"][1]
+                assert said["allocation"][0] <= memory._pointer < said["allocation"][1]
             for extent, stride, bytes_apart in zip(array.shape, said["strides"], array.strides):
                 assert stride * item == (bytes_apart if extent > 1 else item)
         # The other way: dpctl reads the interface that Haloport makes.
@@ -321,17 +345,17 @@ def test_arrays_of_sycl_programs_are_what_they_say():
         for syclobj in [queue, context, queue._get_capsule(), context._get_capsule(), wrapped]:
             assert describe(memory, syclobj=syclobj)["first"] == memory._pointer
         must_refuse(["`syclobj`", "found int"], describe, memory, syclobj=3)
-        must_refuse(["opencl:cpu"], describe, memory, syclobj="opencl:cpu:x")
+        must_refuse([DEVICE], describe, memory, syclobj=f"{DEVICE}:x")
         must_refuse(["`shape`"], describe, memory, shape=None)
         must_refuse(["`version`", "found 2"], describe, memory, version=2)
         must_refuse(["`typestr`"], describe, memory, typestr="f8")
 
 
 def test_memory_of_others_is_refused():
-    queue = dpctl.SyclQueue("opencl:cpu")
+    queue = dpctl.SyclQueue(DEVICE)
     other = dpctl.SyclQueue(dpctl.SyclContext([queue.sycl_device]), queue.sycl_device)
     assert other.sycl_context != queue.sycl_context
-    foreign = ["an address of another program", "in unified shared memory of the context", "of another context"]
+    foreign = ["an address of another program", "in unified shared memory of the", "of another context"]
     open_it = ["open the device in the context"]
     for kind in ["Device", "Shared", "Host"]:
         memory = getattr(dpctl.memory, f"MemoryUSM{kind}")(64, queue=other)
@@ -341,11 +365,11 @@ def test_memory_of_others_is_refused():
     of_numpy = numpy.zeros((8, 8))
     interface = {"data": (of_numpy.ctypes.data, False), "shape": (8, 8), "typestr": "<f8", "version": 1, "syclobj": queue}
     must_refuse(foreign, describe, interface)
-    # The driver knows the length of an allocation.
     memory = dpctl.memory.MemoryUSMDevice(4096, queue=queue)
-    must_refuse(["the elements of an array", "in the allocation"], describe, memory, shape=(4097,))
-    must_refuse(["the elements of an array"], describe, memory, offset=1)
-    must_refuse(["the elements of an array"], describe, memory, strides=(-1,))
+    if KNOWS_LENGTHS:
+        must_refuse(["the elements of an array", "in the allocation"], describe, memory, shape=(4097,))
+        must_refuse(["the elements of an array"], describe, memory, offset=1)
+        must_refuse(["the elements of an array"], describe, memory, strides=(-1,))
     # The same when an exchange is bound, and arrays that cannot be fields.
     grid = [8, 8]
 
