@@ -1,6 +1,7 @@
 //! A queue of the device, with the thread that does its work.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -99,7 +100,8 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
             if !delay.is_zero() {
                 thread::sleep(Duration::from_nanos(random.below(delay.as_nanos() as u64)));
             }
-            let done = job.work.run(&mut opencl);
+            let done =
+                catch_unwind(AssertUnwindSafe(|| job.work.run(&mut opencl))).unwrap_or(Err(DEVICE_LOST));
             if let Some(signal) = &job.signal {
                 signal.reach(done.unwrap_or_else(|_| [now(); 2]));
             }
