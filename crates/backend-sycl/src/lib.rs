@@ -14,9 +14,10 @@
 //! loader is opened at run time: if it, a platform or a device is missing, an error says what was looked for.
 //!
 //! Queues of Level Zero, and devices such as `level_zero:gpu:0`, need libsycl, and Haloport's library for its version:
-//! `scripts/sycl-shim` builds it, and the variable `HALOPORT_SYCL_SHIM` names its folder. That way has been tested with
-//! SYCL's OpenCL backend alone. It has no gates, so that [`finish`](haloport_core::Pending::finish) on a stream waits for
-//! messages, and portable kernels of a program need DPC++'s compiler of OpenCL C.
+//! `scripts/sycl-shim` builds it, and the variable `HALOPORT_SYCL_SHIM` names its folder. That way has been tested
+//! without a GPU: with SYCL's OpenCL backend, and with both Level Zero adapters of DPC++ 2026.2 on a driver that computes on
+//! the host. It has no gates, so that [`finish`](haloport_core::Pending::finish) on a stream waits for messages, and portable
+//! kernels of a program need DPC++'s compiler of OpenCL C (`libocloc.so`).
 //!
 //! # How it works
 //!
