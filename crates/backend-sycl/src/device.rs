@@ -66,15 +66,6 @@ impl SyclDevice {
         Ok(candidates()?.iter().map(info_of).collect())
     }
 
-    /// The properties of all devices of a backend of SYCL, such as `level_zero`, through SYCL, in the order of their numbers:
-    /// [`select`](SyclDevice::select) opens `level_zero:0`, and so on. Opens none of them, but loads SYCL's library.
-    ///
-    /// # Errors
-    /// [`DeviceError::NotFound`] if there is none, or if SYCL's library or Haloport's for it is missing.
-    pub fn list_of_sycl(backend: &'static str) -> Result<Vec<DeviceInfo>, DeviceError> {
-        crate::libsycl::place::list(backend)
-    }
-
     /// The native handles: a `cl_context` and a `cl_device_id`, alive as long as the device is open; zeros for a device
     /// of SYCL that is not of its OpenCL backend.
     pub fn native(&self) -> (usize, usize) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cl3::command_queue::{CL_QUEUE_CONTEXT, CL_QUEUE_DEVICE, get_command_queue_info};
 use cl3::context::{CL_CONTEXT_DEVICES, get_context_info};
-use haloport_core::device::DeviceError;
+use haloport_core::device::{DeviceError, DeviceInfo};
 use haloport_core::element::{Element, ElementType};
 use haloport_core::interop::ArrayDescription;
 use haloport_core::{AnyField, BlockLayout, Field, FieldError};
@@ -62,6 +62,15 @@ impl SyclDevice {
         // SAFETY: the caller's promise.
         let context = unsafe { Context::retain(raw) }.map_err(failed("clRetainContext", ANY))?;
         SyclDevice::in_context(context, device)
+    }
+
+    /// The properties of all devices of a backend of SYCL, such as `level_zero`, through SYCL, in the order of their numbers:
+    /// [`select`](SyclDevice::select) opens `level_zero:0`, and so on. Opens none of them, but loads SYCL's library.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotFound`] if there is none, or if SYCL's library or Haloport's for it is missing.
+    pub fn list_of_sycl(backend: &'static str) -> Result<Vec<DeviceInfo>, DeviceError> {
+        place::list(backend)
     }
 
     /// Like [`from_queue`](SyclDevice::from_queue), for a `sycl::queue`, such as those in the `SyclQueueRef` capsules of

@@ -12,7 +12,7 @@
 //!
 //! - `api`: the functions of Level Zero and of its loader; `structures`: their structures; `status`: their codes.
 //! - `objects`: what handles stand for; `memory`: allocations; `module`: programs and kernels; `spirv`: the parameters of
-//!   kernels; `opencl`: the runtime that builds and runs them.
+//!   kernels; `opencl`: the runtime that builds and runs them; `lock`: locks.
 //! - `compiler`: the compiler of texts; `work`: the work of queues; `settings`: the variables below.
 //!
 //! | variable | default | meaning |
@@ -28,6 +28,7 @@
 
 mod api;
 mod compiler;
+mod lock;
 mod memory;
 mod module;
 mod objects;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use crate::objects::locked;
+use crate::lock::locked;
 use crate::status::{
     INVALID_ARGUMENT, INVALID_NULL_POINTER, INVALID_SIZE, OUT_OF_DEVICE_MEMORY, Status, UNSUPPORTED_ALIGNMENT,
 };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Arc, Mutex};
 
-use crate::objects::locked;
+use crate::lock::locked;
 use crate::opencl::{self, Argument, Program, Queue, Range, runtime};
 use crate::spirv::{self, Parameter};
 use crate::status::{

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
+use crate::lock::locked;
 use crate::module::{Kernel, Module};
 use crate::status::{INVALID_NULL_HANDLE, Status};
 use crate::work::event::{Event, Point};
@@ -74,9 +75,4 @@ pub(crate) fn driver(handle: Handle) -> Result<(), Status> {
 /// Refuses a handle that is not the device's.
 pub(crate) fn device(handle: Handle) -> Result<(), Status> {
     if handle.addr() == DEVICE { Ok(()) } else { Err(INVALID_NULL_HANDLE) }
-}
-
-/// Locks what stays whole even if a thread has panicked.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

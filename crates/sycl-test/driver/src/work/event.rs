@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::lane::Bell;
-use crate::objects::locked;
+use crate::lock::locked;
 
 /// An event.
 #[derive(Debug)]
@@ -22,13 +21,18 @@ pub(crate) struct Point {
     changed: Condvar,
 }
 
+/// The bell of a queue, whose thread looks at its work when it is rung.
+pub(crate) trait Ring: Send + Sync {
+    fn ring(&self);
+}
+
 /// When a command has begun and ended, in nanoseconds.
 pub(crate) type Times = [u64; 2];
 
 #[derive(Default)]
 struct State {
     reached: Option<Times>,
-    waiting: Vec<Arc<Bell>>,
+    waiting: Vec<Arc<dyn Ring>>,
 }
 
 impl Event {
@@ -82,7 +86,7 @@ impl Point {
     }
 
     /// Rings the bell when the point is reached, unless it is.
-    pub(crate) fn tell(&self, bell: &Arc<Bell>) {
+    pub(crate) fn tell(&self, bell: &Arc<dyn Ring>) {
         let mut state = locked(&self.state);
         if state.reached.is_some() {
             // A queue looks at points while it holds the lock of its bell.

@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::event::{now, until};
+use super::event::{Ring, now, until};
 use super::job::Job;
 use super::random::Random;
-use crate::objects::locked;
+use crate::lock::locked;
 use crate::settings::{Fault, settings};
 use crate::status::{DEVICE_LOST, NOT_READY, Status};
 
@@ -80,8 +80,8 @@ impl Drop for Lane {
     }
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
+impl Ring for Bell {
+    fn ring(&self) {
         locked(&self.state).rung = true;
         self.rung.notify_one();
     }
@@ -89,6 +89,7 @@ impl Bell {
 
 /// Does the work of a queue until it is closed.
 fn serve(bell: &Arc<Bell>, random: &mut Random) {
+    let ring: Arc<dyn Ring> = Arc::clone(bell) as _;
     let mut opencl = None;
     let mut state = locked(&bell.state);
     loop {
@@ -121,7 +122,7 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
             let waits: Vec<_> = state.eligible().flat_map(|(_, job)| job.waits.iter().cloned()).collect();
             // A point that is reached rings the bell, which takes the lock.
             drop(state);
-            waits.iter().filter(|wait| wait.reached().is_none()).for_each(|wait| wait.tell(bell));
+            waits.iter().filter(|wait| wait.reached().is_none()).for_each(|wait| wait.tell(&ring));
             state = locked(&bell.state);
             // Those that were reached before they were told have not rung.
             while !state.rung && state.ready().is_empty() {

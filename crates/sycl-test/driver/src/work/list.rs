@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::event::Event;
 use super::job::{Job, Work};
 use super::lane::Lane;
-use crate::objects::locked;
+use crate::lock::locked;
 use crate::status::{INVALID_ARGUMENT, INVALID_COMMAND_LIST_TYPE, Status};
 
 /// A command list.
