@@ -106,7 +106,7 @@ impl Report {
             |bytes| format!("{:.1} GiB of memory", gib(bytes.into())),
         );
         let units = device.compute_units;
-        writeln!(out, "  {:<12}{}", device.id.to_string(), device.name)?;
+        writeln!(out, "  {:<11} {}", device.id.to_string(), device.name)?;
         writeln!(out, "  {:<12}{}; {units} compute units; {memory}", "", device.driver)?;
         if let Some(room) = room_on_host().filter(|_| device.runs_on_host()) {
             writeln!(out, "  {:<12}at most {room}", "")?;
@@ -137,6 +137,9 @@ impl Report {
         let any_thread = self.job.as_ref().is_none_or(|job| job.transport.any_thread);
         match (device.asynchronous, any_thread) {
             (false, _) => "`finish` returns with the halos in place",
+            _ if !device.capabilities.gates => {
+                "`finish` on a stream waits for messages: the device cannot hold a stream back"
+            }
             (true, true) => "`finish` on a stream returns at once, and a thread sends and receives",
             (true, false) => {
                 "`finish` on a stream waits for messages: MPI may be called from one thread alone"

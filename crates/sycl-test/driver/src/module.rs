@@ -77,7 +77,7 @@ impl Module {
 }
 
 impl Kernel {
-    /// Sets an argument to a value, or to nothing: a null address, zeros, or so many bytes of local memory.
+    /// Sets an argument to a value, or to nothing: a null address, zeros, or that number of bytes of local memory.
     pub(crate) fn set(&self, number: usize, bytes: usize, value: Option<&[u8]>) -> Result<(), Status> {
         let argument = match (self.parameters.get(number).ok_or(INVALID_ARGUMENT_INDEX)?, value) {
             (Parameter::Address, None) => Argument::Address(0),
@@ -137,7 +137,7 @@ impl Kernel {
         locked(&self.next).indirect = kinds;
     }
 
-    /// A launch of so many groups with the arguments of now.
+    /// A launch of that number of groups with the present arguments.
     pub(crate) fn launch(&self, groups: [u32; 3]) -> Result<Launch, Status> {
         let next = locked(&self.next).clone();
         let arguments: Option<Vec<_>> = next.arguments.into_iter().collect();

@@ -40,7 +40,7 @@ pub(crate) struct Queue(Object);
 pub(crate) enum Argument {
     Address(usize),
     Value(Vec<u8>),
-    /// So many bytes of local memory.
+    /// That number of bytes of local memory.
     Local(usize),
 }
 

@@ -10,7 +10,7 @@ pub(crate) enum Parameter {
     Address,
     /// An address in local memory, for which the caller gives a size.
     Local,
-    /// A plain value of so many bytes; 0 if that is not known.
+    /// A plain value with this number of bytes; 0 if that is not known.
     Value(usize),
 }
 

@@ -95,7 +95,7 @@ fn leaked<T>(values: Vec<T>) -> *mut T {
 }
 
 /// # Safety
-/// The address came from [`leaked`], for so many values, and is not used again.
+/// The address came from [`leaked`], for that number of values, and is not used again.
 unsafe fn taken_back<T>(start: *mut T, count: usize) -> Vec<T> {
     // SAFETY: the caller's promise.
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, count)) }.into_vec()

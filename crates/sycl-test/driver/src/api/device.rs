@@ -278,7 +278,7 @@ fn device_properties(header: Header) -> DeviceProperties {
         units_per_subslice: UNITS,
         subslices_per_slice: SUBSLICES,
         slices: SLICES,
-        // A nanosecond, or so many times in a second.
+        // A nanosecond, or that number of times in a second.
         timer_resolution: if header.kind == kind::DEVICE_PROPERTIES_IN_HERTZ { 1_000_000_000 } else { 1 },
         timestamp_bits: 56,
         kernel_timestamp_bits: 56,

@@ -97,7 +97,7 @@ impl Point {
         }
     }
 
-    /// Waits for so many nanoseconds; `u64::MAX` is without end. Whether the point is reached.
+    /// Waits for that number of nanoseconds; `u64::MAX` is without end. Whether the point is reached.
     pub(crate) fn wait(&self, nanoseconds: u64) -> bool {
         let end = until(nanoseconds);
         let mut state = locked(&self.state);
@@ -119,7 +119,7 @@ impl fmt::Debug for Point {
     }
 }
 
-/// The end of so many nanoseconds; `None` if there is none.
+/// The end of that number of nanoseconds; `None` if there is none.
 pub(crate) fn until(nanoseconds: u64) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_nanos(nanoseconds)).filter(|_| nanoseconds < u64::MAX / 2)
 }

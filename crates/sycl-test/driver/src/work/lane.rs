@@ -57,7 +57,7 @@ impl Lane {
         self.0.ring();
     }
 
-    /// Waits for so many nanoseconds until all work has been done.
+    /// Waits for that number of nanoseconds until all work has been done.
     pub(crate) fn wait(&self, nanoseconds: u64) -> Result<(), Status> {
         let end = until(nanoseconds);
         let mut state = locked(&self.0.state);
@@ -124,7 +124,7 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
             drop(state);
             waits.iter().filter(|wait| wait.reached().is_none()).for_each(|wait| wait.tell(&ring));
             state = locked(&bell.state);
-            // Those that were reached before they were told have not rung.
+            // Points that were reached before have not rung the bell.
             while !state.rung && state.ready().is_empty() {
                 state = bell.rung.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
