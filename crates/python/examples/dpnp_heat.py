@@ -17,12 +17,12 @@ try:
     import dpctl
     import dpnp
 
-    queue = dpctl.SyclQueue("opencl")  # of the runtime through which Haloport shares memory and queues
+    queue = dpctl.SyclQueue()  # on a GPU of Intel, one of Level Zero
 except ImportError:
     print("found no dpnp; nothing to do")
     sys.exit()
 except dpctl.SyclQueueCreationError as error:
-    print(f"found no device of OpenCL for SYCL ({error}); nothing to do")
+    print(f"found no device of SYCL ({error}); nothing to do")
     sys.exit()
 
 N, STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 512, 100
