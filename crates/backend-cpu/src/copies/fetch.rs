@@ -3,8 +3,9 @@
 //! The processor itself looks ahead only by the few dozen instructions that it works on at a time. If the source does
 //! not lie in the nearest caches, asking for later runs lets the processor wait for more lines at once.
 
-/// Copies fetch ahead only if they touch more lines than this, about as many as the nearest caches hold: within the
-/// caches, fetching takes longer than it saves.
+/// Copies fetch ahead only if they touch more lines than this: within the nearest caches, fetching takes longer than it saves. A block
+/// of 90³ cells has more rows, since blocks of ranks that take turns on a core do not stay in its caches
+/// (`docs/measurements/2026-11-27-crowds.md`).
 pub(crate) const FETCHED_LINES: usize = (256 << 10) / LINE_BYTES;
 
 /// The bytes of a cache line.

@@ -9,7 +9,7 @@ use crate::work::list::List;
 
 /// The flag of queues that are in order.
 const QUEUE_IN_ORDER: u32 = 2;
-/// The same of lists.
+/// The flag of command lists that are in order.
 const LIST_IN_ORDER: u32 = 8;
 /// The mode of queues whose calls return when the work has been done.
 const SYNCHRONOUS: u32 = 1;

@@ -7,9 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
 use super::event::{Ring, now, until};
 use super::job::Job;
-use super::random::Random;
 use crate::lock::locked;
 use crate::settings::{Fault, settings};
 use crate::status::{DEVICE_LOST, NOT_READY, Status};
@@ -43,7 +45,9 @@ impl Lane {
 
         let bell = Arc::<Bell>::default();
         let (shared, number) = (Arc::clone(&bell), NUMBER.fetch_add(1, Ordering::Relaxed));
-        thread::spawn(move || serve(&shared, &mut Random::new(settings().seed, number)));
+        // Each queue of a seed has numbers of its own.
+        let seed = settings().seed ^ number.rotate_left(32);
+        thread::spawn(move || serve(&shared, &mut StdRng::seed_from_u64(seed)));
         Lane(bell)
     }
 
@@ -88,7 +92,7 @@ impl Ring for Bell {
 }
 
 /// Does the work of a queue until it is closed.
-fn serve(bell: &Arc<Bell>, random: &mut Random) {
+fn serve(bell: &Arc<Bell>, random: &mut StdRng) {
     let ring: Arc<dyn Ring> = Arc::clone(bell) as _;
     let mut opencl = None;
     let mut state = locked(&bell.state);
@@ -99,7 +103,7 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
             drop(state);
             let delay = settings().delay;
             if !delay.is_zero() {
-                thread::sleep(Duration::from_nanos(random.below(delay.as_nanos() as u64)));
+                thread::sleep(random.random_range(Duration::ZERO..delay));
             }
             let done =
                 catch_unwind(AssertUnwindSafe(|| job.work.run(&mut opencl))).unwrap_or(Err(DEVICE_LOST));
@@ -134,12 +138,12 @@ fn serve(bell: &Arc<Bell>, random: &mut Random) {
 
 impl State {
     /// Takes one of the commands that may be done now.
-    fn choose(&mut self, random: &mut Random) -> Option<Arc<Job>> {
+    fn choose(&mut self, random: &mut StdRng) -> Option<Arc<Job>> {
         let ready = self.ready();
         let number = match ready.as_slice() {
             [] => return None,
             [only] => *only,
-            several => several[random.below(several.len() as u64) as usize],
+            several => several[random.random_range(0..several.len())],
         };
         self.pending.remove(number)
     }
