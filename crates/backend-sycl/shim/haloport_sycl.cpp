@@ -8,12 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <sycl/sycl.hpp>
 #include <sycl/backend/opencl.hpp>
+#include <sycl/ext/oneapi/backend/level_zero.hpp>
 
 namespace experimental = sycl::ext::oneapi::experimental;
 using Bundle = sycl::kernel_bundle<sycl::bundle_state::executable>;
@@ -55,6 +57,9 @@ struct hs_queue {
 };
 
 struct hs_event {
+    // The queue of the event. DPC++'s first adapter for Level Zero follows the address of a queue that is gone when it
+    // waits for an event, and waits for all work of a queue that it destroys. Empty for an event that the program made.
+    std::optional<sycl::queue> queue;
     sycl::event event;
 };
 
@@ -123,9 +128,36 @@ int kind_of(const sycl::device &device) {
     return device.is_cpu() ? HS_CPU : HS_OTHER_DEVICE;
 }
 
+// The device that this one is a part of, or itself.
+sycl::device whole(const sycl::device &device) {
+    sycl::device found = device;
+    while (found.get_info<sycl::info::device::partition_type_property>() !=
+           sycl::info::partition_property::no_partition) {
+        found = found.get_info<sycl::info::device::parent_device>();
+    }
+    return found;
+}
+
+// The number of a whole device among those of its backend, as in filter strings.
+int number_of(const sycl::device &device) {
+    int number = 0;
+    for (const sycl::device &other : sycl::device::get_devices()) {
+        if (other == device) break;
+        number += other.get_backend() == device.get_backend();
+    }
+    return number;
+}
+
 int is_opencl(const hs_place &place) {
     if (place.context.get_backend() == sycl::backend::opencl) return HS_OK;
     return failed(HS_NOT_SUPPORTED, "the context is not one of the OpenCL backend");
+}
+
+constexpr sycl::backend level_zero = sycl::backend::ext_oneapi_level_zero;
+
+int is_level_zero(const hs_place &place) {
+    if (place.context.get_backend() == level_zero) return HS_OK;
+    return failed(HS_NOT_SUPPORTED, "the context is not one of the Level Zero backend");
 }
 
 } // namespace
@@ -182,6 +214,9 @@ int hs_place_about(const hs_place *place, hs_place_info *info) {
 #if __LIBSYCL_MAJOR_VERSION >= 9
         info->integrated = device.has(sycl::aspect::ext_oneapi_is_integrated_gpu);
 #endif
+        const sycl::device all = whole(device);
+        info->number = number_of(all);
+        info->default_context = all == device && place->context == default_context(device);
         info->memory_bytes = device.get_info<sycl::info::device::global_mem_size>();
         info->compute_units = device.get_info<sycl::info::device::max_compute_units>();
         copy_text(info->name, device.get_info<sycl::info::device::name>());
@@ -197,6 +232,14 @@ int hs_place_opencl(const hs_place *place, void **context, void **device) {
         // get_native takes a reference to each for the caller; a cl_device_id of a whole device counts none.
         *device = sycl::get_native<sycl::backend::opencl>(place->device);
         *context = sycl::get_native<sycl::backend::opencl>(place->context);
+        return int(HS_OK);
+    });
+}
+
+int hs_place_level_zero(const hs_place *place, void **context) {
+    return guarded([&] {
+        if (const int status = is_level_zero(*place)) return status;
+        *context = sycl::get_native<level_zero>(place->context);
         return int(HS_OK);
     });
 }
@@ -347,7 +390,7 @@ int hs_barrier(hs_queue *queue, hs_event *const *events, size_t count, hs_event 
             barrier = to.ext_oneapi_submit_barrier(list);
             if (!to.is_in_order()) barrier = to.ext_oneapi_submit_barrier();
         }
-        if (out) *out = new hs_event{barrier};
+        if (out) *out = new hs_event{to, barrier};
         return HS_OK;
     });
 }
@@ -386,7 +429,17 @@ int hs_event_of_opencl(const hs_place *place, void *cl_event, hs_event **out) {
     return guarded([&] {
         if (const int status = is_opencl(*place)) return status;
         const std::vector<::cl_event> native{static_cast<::cl_event>(cl_event)};
-        *out = new hs_event{sycl::make_event<sycl::backend::opencl>(native, place->context)};
+        *out = new hs_event{std::nullopt, sycl::make_event<sycl::backend::opencl>(native, place->context)};
+        return int(HS_OK);
+    });
+}
+
+int hs_event_of_level_zero(const hs_place *place, void *ze_event, hs_event **out) {
+    return guarded([&] {
+        if (const int status = is_level_zero(*place)) return status;
+        const sycl::backend_input_t<level_zero, sycl::event> native{
+            static_cast<ze_event_handle_t>(ze_event), sycl::ext::oneapi::level_zero::ownership::keep};
+        *out = new hs_event{std::nullopt, sycl::make_event<level_zero>(native, place->context)};
         return int(HS_OK);
     });
 }

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. It grows with each change of a function, a structure or their meaning. */
-#define HS_VERSION 1
+#define HS_VERSION 2
 
 /* The statuses. */
 enum { HS_OK = 0, HS_FAILED = 1, HS_NO_MEMORY = 2, HS_NOT_SUPPORTED = 3, HS_NOT_BUILT = 4 };
@@ -52,6 +52,8 @@ typedef struct hs_place_info {
     int32_t double_precision;
     int32_t half_precision;
     int32_t integrated;       /* Whether it is a GPU that shares the memory of the host; 0 in libsycl 8. */
+    int32_t number;           /* Of the device, or of the one that it is a part of, among those of its backend. */
+    int32_t default_context;  /* Whether it is a whole device in the default context of its platform. */
     int32_t unused;
     uint64_t memory_bytes;
     uint64_t compute_units;
@@ -88,6 +90,8 @@ int hs_place_about(const hs_place *place, hs_place_info *info);
 /* The native handles of the context and the device, for HS_OPENCL alone: a cl_context with a reference for the caller,
  * and a cl_device_id. */
 int hs_place_opencl(const hs_place *place, void **context, void **device);
+/* The native handle of the context, for HS_LEVEL_ZERO alone: a ze_context_handle_t, alive as long as the place. */
+int hs_place_level_zero(const hs_place *place, void **context);
 void hs_place_release(hs_place *place);
 
 /* Memory of a kind, aligned to 64 bytes, not initialised. */
@@ -133,6 +137,8 @@ int hs_event_time(const hs_event *event, uint64_t *nanoseconds);
 const void *hs_event_handle(const hs_event *event);
 /* The event behind a cl_event, of which it takes a reference; for places with HS_OPENCL alone. */
 int hs_event_of_opencl(const hs_place *place, void *cl_event, hs_event **out);
+/* The event behind a ze_event_handle_t, which stays the caller's; for places with HS_LEVEL_ZERO alone. */
+int hs_event_of_level_zero(const hs_place *place, void *ze_event, hs_event **out);
 void hs_event_release(hs_event *event);
 
 /* Builds a SPIR-V module. After HS_NOT_BUILT, the message is the compiler's log. */

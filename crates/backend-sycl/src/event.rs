@@ -87,8 +87,7 @@ pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnc
     if stream.is_immediate() {
         return Err(DeviceError::Unsupported { what: "gates in an immediate stream", device: opened.id() });
     }
-    let (reached, open) = opened.place.gate()?;
-    stream.wait_for(&reached)?;
+    let open = stream.gate()?;
     stream.flush()?;
     Ok(open)
 }

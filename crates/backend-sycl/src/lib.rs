@@ -16,8 +16,7 @@
 //! Queues of Level Zero, and devices such as `level_zero:gpu:0`, need libsycl, and Haloport's library for its version:
 //! `scripts/sycl-shim` builds it, and the variable `HALOPORT_SYCL_SHIM` names its folder. That way has been tested
 //! without a GPU: with SYCL's OpenCL backend, and with both Level Zero adapters of DPC++ 2026.2 on a driver that computes on
-//! the host. It has no gates, so that [`finish`](haloport_core::Pending::finish) on a stream waits for messages, and portable
-//! kernels of a program need DPC++'s compiler of OpenCL C (`libocloc.so`).
+//! the host. Portable kernels of a program need DPC++'s compiler of OpenCL C (`libocloc.so`).
 //!
 //! # How it works
 //!

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use haloport_core::device::{DeviceError, DeviceId, Pointer, Stream};
 
 use crate::driver::{Marker, Queue, Time};
+use crate::opencl::event::Opening;
 use crate::opened::Opened;
 
 /// A queue of commands that run in order.
@@ -51,6 +52,11 @@ impl SyclStream {
     /// Puts a marker into the queue, which is reached when all earlier commands are complete.
     pub(crate) fn marker(&self) -> Result<Marker, DeviceError> {
         self.queue.marker()
+    }
+
+    /// Holds later commands back until the function is called or dropped.
+    pub(crate) fn gate(&self) -> Result<Opening, DeviceError> {
+        self.queue.gate()
     }
 
     /// The source of the time of a new marker of this stream.

@@ -29,14 +29,14 @@ pub(crate) enum Queue {
 #[derive(Debug)]
 pub(crate) enum Marker {
     OpenCl(opencl::event::Marker),
-    Sycl(libsycl::queue::Marker),
+    Sycl(libsycl::event::Marker),
 }
 
 /// The source of the time at which a marker is reached.
 #[derive(Debug)]
 pub(crate) enum Time {
     OpenCl(opencl::event::Time),
-    Sycl(libsycl::queue::Marker),
+    Sycl(libsycl::event::Marker),
 }
 
 /// A program that was built.
@@ -139,16 +139,6 @@ impl Place {
     pub(crate) unsafe fn free(&self, memory: *mut c_void) {
         // SAFETY: the caller's promise.
         both!(self, place => unsafe { place.free(memory) });
-    }
-
-    /// A marker that is reached when the function is called or dropped.
-    pub(crate) fn gate(&self) -> Result<(Marker, Opening), DeviceError> {
-        match self {
-            Place::OpenCl(place) => place.gate().map(|(marker, open)| (Marker::OpenCl(marker), open)),
-            Place::Sycl(place) => {
-                libsycl::queue::gate(place).map(|(marker, open)| (Marker::Sycl(marker), open))
-            }
-        }
     }
 
     /// The program of a source in the portable dialect, whose text in OpenCL C is given: from the kernel cache of the
@@ -260,6 +250,11 @@ impl Queue {
             Queue::OpenCl(queue) => Marker::OpenCl(queue.marker()?),
             Queue::Sycl(queue) => Marker::Sycl(queue.marker()?),
         })
+    }
+
+    /// Holds later commands back until the function is called or dropped.
+    pub(crate) fn gate(&self) -> Result<Opening, DeviceError> {
+        both!(self, queue => queue.gate())
     }
 
     /// The source of the time of a new marker of this queue.

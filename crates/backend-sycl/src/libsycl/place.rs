@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo, MemoryKind, Pointer};
 
+use super::gates::Gates;
 use super::handles::PlaceHandle;
+use super::level_zero::LevelZero;
 use super::native;
 use super::shim::{self, Functions, Object, PlaceInfo};
 use crate::foreign::{Allocation, not_of_context};
@@ -19,6 +21,9 @@ use crate::opencl::library::ANY;
 
 /// A device in a context of SYCL.
 pub(crate) struct Place {
+    /// For queues of Level Zero. Dropped before the context.
+    pub(super) gates: Option<Gates>,
+    level_zero: Option<Arc<LevelZero>>,
     found: Arc<Found>,
     kind: Kind,
     info: DeviceInfo,
@@ -95,6 +100,16 @@ impl Found {
         Ok(Some((unsafe { Context::own(context) }, device)))
     }
 
+    /// Level Zero itself in its context, which is one of Level Zero; `None` if its loader is another one.
+    fn level_zero(&self) -> Result<Option<Arc<LevelZero>>, DeviceError> {
+        let mut context = ptr::null_mut();
+        // SAFETY: the place is live.
+        let status = unsafe { (self.functions.place_level_zero)(self.raw.raw(), &raw mut context) };
+        self.functions.checked(status, "the Level Zero context of a SYCL context", ANY)?;
+        // SAFETY: the context lives as long as the place, which keeps this and which every opening of a gate keeps.
+        Ok(unsafe { LevelZero::in_context(context) }.map(Arc::new))
+    }
+
     fn made(
         functions: &'static Functions,
         call: &'static str,
@@ -117,7 +132,7 @@ pub(crate) fn list(backend: &'static str) -> Result<Vec<DeviceInfo>, DeviceError
                 let about = about(&found)?;
                 let kind = kind_of(&about)?;
                 let id = DeviceId { backend, index, context: 0 };
-                devices.push(DeviceInfo { id, ..info_of(&about, kind, 0, None) });
+                devices.push(info_of(&about, kind, id, None));
             }
             Err(DeviceError::NotFound { .. }) if index > 0 => return Ok(devices),
             Err(error) => return Err(error),
@@ -149,9 +164,22 @@ impl Place {
                 .transpose()?,
             None => None,
         };
+        let level_zero = if about.backend == LEVEL_ZERO { found.level_zero()? } else { None };
         let kind = kind_of(&about)?;
-        let info = info_of(&about, kind, number, opencl.as_deref());
-        Ok(Place { found, kind, info, opencl })
+        let id = match &opencl {
+            _ if about.backend == LEVEL_ZERO => {
+                let context = if about.default_context != 0 { 0 } else { number };
+                DeviceId { backend: "level_zero", index: about.number.cast_unsigned(), context }
+            }
+            opencl => {
+                let index = opencl.as_ref().map_or(0, |place| place.id().index);
+                DeviceId { backend: "sycl", index, context: number }
+            }
+        };
+        let mut info = info_of(&about, kind, id, opencl.as_deref());
+        info.capabilities.gates |= level_zero.is_some();
+        let gates = level_zero.clone().map(Gates::new);
+        Ok(Place { gates, level_zero, found, kind, info, opencl })
     }
 
     /// Whether it is the same device in the same context.
@@ -249,7 +277,8 @@ impl Place {
         if kind == MemoryKind::Device && here == 0 {
             return Err(not_of_context(&self.name(), pointer, "one of another device of the context"));
         }
-        Ok(Allocation { kind, addresses: None })
+        let addresses = self.level_zero.as_ref().and_then(|driver| driver.addresses_around(address));
+        Ok(Allocation { kind, addresses })
     }
 }
 
@@ -281,14 +310,13 @@ fn kind_of(about: &PlaceInfo) -> Result<Kind, DeviceError> {
     }
 }
 
-fn info_of(about: &PlaceInfo, kind: Kind, number: u32, opencl: Option<&opencl::place::Place>) -> DeviceInfo {
+fn info_of(about: &PlaceInfo, kind: Kind, id: DeviceId, opencl: Option<&opencl::place::Place>) -> DeviceInfo {
     let text = |text: &[c_char]| {
         let bytes: Vec<u8> = text.iter().map(|byte| byte.cast_unsigned()).collect();
         CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().trim().to_string()
     };
-    let index = opencl.map_or(0, |place| place.id().index);
     DeviceInfo {
-        id: DeviceId { backend: "sycl", index, context: number },
+        id,
         name: text(&about.name),
         driver: format!("{}, by SYCL", text(&about.driver)),
         compute_units: about.compute_units as usize,

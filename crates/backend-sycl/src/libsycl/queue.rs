@@ -1,14 +1,14 @@
-//! Queues, and points in them.
+//! Queues, and gates in them.
 
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
-use std::thread;
-use std::time::Duration;
 
-use haloport_core::device::{DeviceError, DeviceId, Pointer, Priority};
+use haloport_core::device::{DeviceError, Pointer, Priority};
 
-use super::handles::{EventHandle, QueueHandle};
+use super::event::Marker;
+use super::gates::Gate;
+use super::handles::QueueHandle;
 use super::place::Place;
 use super::program::Kernel;
 use super::shim::{Functions, QueueInfo};
@@ -30,12 +30,11 @@ pub(crate) struct Queue {
     clock: OnceLock<Box<Queue>>,
 }
 
-/// A point in a queue.
-pub(crate) struct Marker {
-    functions: &'static Functions,
-    event: EventHandle,
-    in_order: bool,
-    device: DeviceId,
+/// Opens a gate when this is dropped.
+struct Opens {
+    gate: Arc<Gate>,
+    /// Keeps the context of the gate.
+    _place: Arc<Place>,
 }
 
 impl Queue {
@@ -185,7 +184,7 @@ impl Queue {
 
     /// Makes later commands wait for all earlier ones, and for `event` if there is one.
     pub(crate) fn barrier(&self, event: Option<&Marker>) -> Result<(), DeviceError> {
-        let event = event.map(|event| event.event.raw());
+        let event = event.map(Marker::raw);
         let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: queue and event are live.
         let status = unsafe {
@@ -234,18 +233,46 @@ impl Queue {
         self.checked(status, "sycl::queue::wait")
     }
 
-    fn marker_behind(&self, event: Option<&Marker>) -> Result<Marker, DeviceError> {
-        let event = event.map(|event| event.event.raw());
-        let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
-        let mut raw = ptr::null_mut();
-        // SAFETY: queue and event are live.
-        let status = unsafe {
-            (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), &raw mut raw)
+    /// Holds later commands back until the function is called or dropped.
+    pub(crate) fn gate(&self) -> Result<Opening, DeviceError> {
+        let (functions, id) = (self.functions(), self.place.id());
+        if let Some(opencl) = &self.place.opencl {
+            let (reached, open) = opencl.gate()?;
+            let reached = Marker::made(functions, true, id, "sycl::make_event", |out| {
+                // SAFETY: the event is live and of the place's context.
+                unsafe { (functions.event_of_opencl)(self.place.raw(), reached.raw(), out) }
+            })?;
+            self.barrier(Some(&reached))?;
+            return Ok(open);
+        }
+        let Some(gates) = &self.place.gates else {
+            return Err(DeviceError::Unsupported { what: "gates", device: id });
         };
-        self.checked(status, "a barrier in a sycl::queue")?;
-        // SAFETY: the call has made the event for its caller.
-        let event = unsafe { EventHandle::own(self.functions(), raw) };
-        Ok(Marker::new(self.functions(), event, self.in_order, self.place.id()))
+        let gate = gates.closed()?;
+        let opens = Opens { gate: Arc::clone(&gate), _place: Arc::clone(&self.place) };
+        let reached = Marker::made(functions, true, id, "sycl::make_event", |out| {
+            // SAFETY: the event is live and of the place's context.
+            unsafe { (functions.event_of_level_zero)(self.place.raw(), gate.event(), out) }
+        })?;
+        match self.marker_behind(Some(&reached)) {
+            Ok(behind) => gates.put(gate, behind),
+            Err(error) => {
+                // A part of the commands may be in the queue and wait for the event, which is never destroyed.
+                std::mem::forget(gate);
+                return Err(error);
+            }
+        }
+        Ok(Box::new(move || drop(opens)))
+    }
+
+    fn marker_behind(&self, event: Option<&Marker>) -> Result<Marker, DeviceError> {
+        let event = event.map(Marker::raw);
+        let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let call = "a barrier in a sycl::queue";
+        Marker::made(self.functions(), self.in_order, self.place.id(), call, |out| {
+            // SAFETY: queue and event are live.
+            unsafe { (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), out) }
+        })
     }
 
     fn functions(&self) -> &'static Functions {
@@ -257,73 +284,8 @@ impl Queue {
     }
 }
 
-impl Marker {
-    fn new(functions: &'static Functions, event: EventHandle, in_order: bool, device: DeviceId) -> Marker {
-        Marker { functions, event, in_order, device }
-    }
-
-    /// The address of the `sycl::event`.
-    pub(crate) fn handle(&self) -> usize {
-        // SAFETY: the event is live.
-        unsafe { (self.functions.event_handle)(self.event.raw()) }.addr()
-    }
-
-    /// Blocks until the marker is reached.
-    ///
-    /// For a queue that is out of order, the thread polls: in Intel's CPU runtime (2026.2), on which SYCL's OpenCL
-    /// backend may stand, two threads that wait for such queues can wait for each other for ever.
-    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
-        const YIELDS: u32 = 200;
-        count_blocking_call();
-        let mut polls = 0;
-        while !self.in_order && !self.is_reached()? {
-            if polls < YIELDS {
-                thread::yield_now()
-            } else {
-                thread::sleep(Duration::from_micros(50))
-            }
-            polls += 1;
-        }
-        // SAFETY: the event is live.
-        let status = unsafe { (self.functions.event_wait)(self.event.raw()) };
-        self.functions.checked(status, "sycl::event::wait", self.device)
-    }
-
-    pub(crate) fn is_reached(&self) -> Result<bool, DeviceError> {
-        let mut reached = 0;
-        // SAFETY: the event is live.
-        let status = unsafe { (self.functions.event_is_reached)(self.event.raw(), &raw mut reached) };
-        self.functions.checked(status, "the status of a sycl::event", self.device)?;
-        Ok(reached != 0)
-    }
-
-    /// The time at which the marker, which belongs to a queue with profiling, was reached: waits for it.
-    pub(crate) fn time(&self) -> Result<u64, DeviceError> {
-        let mut nanoseconds = 0;
-        // SAFETY: the event is live.
-        let status = unsafe { (self.functions.event_time)(self.event.raw(), &raw mut nanoseconds) };
-        self.functions.checked(status, "the time of a sycl::event", self.device)?;
-        Ok(nanoseconds)
-    }
-}
-
-/// A marker that is reached when the function is called or dropped: an event of OpenCL.
-pub(crate) fn gate(place: &Place) -> Result<(Marker, Opening), DeviceError> {
-    let Some(opencl) = &place.opencl else {
-        return Err(DeviceError::Unsupported { what: "gates, except by OpenCL", device: place.id() });
-    };
-    let (reached, open) = opencl.gate()?;
-    let mut raw = ptr::null_mut();
-    // SAFETY: the event is live and of the place's context.
-    let status = unsafe { (place.functions().event_of_opencl)(place.raw(), reached.raw(), &raw mut raw) };
-    place.functions().checked(status, "sycl::make_event", place.id())?;
-    // SAFETY: the call has made the event for its caller.
-    let event = unsafe { EventHandle::own(place.functions(), raw) };
-    Ok((Marker::new(place.functions(), event, true, place.id()), open))
-}
-
-impl std::fmt::Debug for Marker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Marker({:?} of {})", self.event, self.device)
+impl Drop for Opens {
+    fn drop(&mut self) {
+        self.gate.open();
     }
 }

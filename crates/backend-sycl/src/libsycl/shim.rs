@@ -12,7 +12,7 @@ use haloport_core::device::{DeviceError, DeviceId};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// The version of the interface that this file declares.
-const VERSION: c_int = 1;
+const VERSION: c_int = 2;
 
 /// The major versions of libsycl that the library can be built for, the newest first.
 const MAJORS: [u32; 2] = [9, 8];
@@ -38,6 +38,8 @@ pub(super) struct PlaceInfo {
     pub(super) double_precision: i32,
     pub(super) half_precision: i32,
     pub(super) integrated: i32,
+    pub(super) number: i32,
+    pub(super) default_context: i32,
     unused: i32,
     pub(super) memory_bytes: u64,
     pub(super) compute_units: u64,
@@ -95,6 +97,7 @@ functions! {
     place_equal(Object, Object) -> c_int;
     place_about(Object, *mut PlaceInfo) -> c_int;
     place_opencl(Object, *mut *mut c_void, *mut *mut c_void) -> c_int;
+    place_level_zero(Object, *mut *mut c_void) -> c_int;
     place_release(Object);
     allocate(Object, i32, usize, *mut *mut c_void) -> c_int;
     free(Object, *mut c_void);
@@ -116,6 +119,7 @@ functions! {
     event_time(Object, *mut u64) -> c_int;
     event_handle(Object) -> *const c_void;
     event_of_opencl(Object, *mut c_void, *mut Object) -> c_int;
+    event_of_level_zero(Object, *mut c_void, *mut Object) -> c_int;
     event_release(Object);
     program_of_spirv(Object, *const c_void, usize, *mut Object) -> c_int;
     program_of_opencl_c(Object, *const c_char, *const c_char, *mut Object) -> c_int;

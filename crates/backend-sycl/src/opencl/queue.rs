@@ -18,7 +18,7 @@ use cl3::ext::{
 use cl3::types::{cl_command_queue, cl_event, cl_int, cl_queue_properties};
 use haloport_core::device::{DeviceError, DeviceId, Pointer, Priority};
 
-use super::event::{Marker, Time};
+use super::event::{Marker, Opening, Time};
 use super::handles::{EventHandle, QueueHandle};
 use super::kernel::Kernel;
 use super::library::{checked, count_blocking_call, failed, length};
@@ -205,6 +205,13 @@ impl Queue {
         // In a queue that is out of order, PoCL 3.1 makes commands wait for the last barrier alone, and that barrier
         // for its events alone, not for the barrier before it. A barrier without events waits for everything.
         if self.in_order || event.is_none() { Ok(()) } else { self.barrier(None) }
+    }
+
+    /// Holds later commands back until the function is called or dropped.
+    pub(crate) fn gate(&self) -> Result<Opening, DeviceError> {
+        let (reached, open) = self.place.gate()?;
+        self.barrier(Some(&reached))?;
+        Ok(open)
     }
 
     /// Puts a marker into the queue, which is reached when all earlier commands are complete.

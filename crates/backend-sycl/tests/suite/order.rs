@@ -1,18 +1,18 @@
-//! The order of exchanges and work in streams, on the OpenCL driver that `OCL_ICD_VENDORS` names.
+//! The order of exchanges and work in streams, on the device under test.
 
-use cl3::command_queue::enqueue_svm_mem_cpy;
-use cl3::event::release_event;
 use haloport_conformance::{Failure, ensure, ordering};
 use haloport_core::device::{Buffer, Device, MemoryKind, Pointer};
 use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 use haloport_sycl::SyclDevice;
 
+use crate::common::program::Queue;
+
 #[test]
 fn exchanges_are_ordered_with_the_work_around_them() {
-    let Some(device) = crate::common::device() else { return };
+    let Some(device) = crate::common::device_of_program() else { return };
     for ranks in [1, 2, 3] {
         run_ranks(ranks, |comm| {
-            let queue = crate::common::OutOfOrder::new(&device);
+            let queue = Queue::out_of_order(&device);
             // SAFETY: the queue outlives the stream.
             let borrowed = unsafe { device.borrow_stream(queue.handle()) }?;
             ordering::suite(&comm, &device, Some(&borrowed))
@@ -25,14 +25,14 @@ fn exchanges_are_ordered_with_the_work_around_them() {
 /// event.
 #[test]
 fn the_next_command_of_somebody_else_sees_the_halos() {
-    let Some(device) = crate::common::device() else { return };
+    let Some(device) = crate::common::device_of_program() else { return };
     [DataPath::Messages, DataPath::Direct].into_iter().for_each(|path| next_command_sees(&device, path));
 }
 
 fn next_command_sees(device: &SyclDevice, path: DataPath) {
     const CELLS: usize = 2 << 20;
     run_ranks(2, |comm| -> Result<(), Failure> {
-        let queue = crate::common::OutOfOrder::new(device);
+        let queue = Queue::out_of_order(device);
         // SAFETY: the queue outlives the stream.
         let borrowed = unsafe { device.borrow_stream(queue.handle()) }?;
         let grid = Grid::new([2 * CELLS])?.periodic([true])?;
@@ -46,13 +46,8 @@ fn next_command_sees(device: &SyclDevice, path: DataPath) {
             exchange.fields_mut().copy_from(0, &vec![value(comm.rank()); 2 * CELLS])?;
             exchange.start_on(Schedule::Blocking)?.finish_on(&borrowed)?;
             let last: Pointer = exchange.fields().pointer(0)?.offset(8 * (CELLS as isize - 1));
-            let (to, from) = (seen.pointer().as_ptr().cast(), last.as_ptr().cast_const().cast());
-            // SAFETY: both ends are 8 bytes that live until the queue is empty; the reference to the event has no other
-            // owner.
-            unsafe {
-                release_event(enqueue_svm_mem_cpy(queue.0, 0, to, from, 8, 0, std::ptr::null()).unwrap())
-                    .unwrap()
-            };
+            // SAFETY: both ends are 8 bytes that live until the queue is empty.
+            unsafe { queue.copy(last, seen.pointer(), 8, None) };
             device.synchronize(&borrowed)?;
             // SAFETY: the host may read shared memory that nothing writes any more.
             let found = unsafe { seen.pointer().as_ptr().cast::<i64>().read() };

@@ -1,17 +1,13 @@
 //! Queues of other programs: also out of order, and of another context.
 
-use std::ffi::c_void;
 use std::time::Duration;
 
-use cl3::command_queue::{
-    create_command_queue_with_properties, enqueue_svm_mem_cpy, flush, release_command_queue,
-};
-use cl3::context::{create_context, release_context};
-use cl3::event::{CL_COMPLETE, create_user_event, release_event, set_user_event_status};
-use cl3::types::cl_event;
 use haloport_core::device::{
-    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer, Stream,
+    Buffer, Device, Event, Gates as _, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType,
+    Pointer, Priority, Stream,
 };
+
+use crate::common::program::{Context, Queue};
 
 /// Adds 1 after `rounds` multiplications, so that a later command overtakes it unless it waits.
 const SLOWLY_ADD_ONE: KernelSource = KernelSource {
@@ -30,8 +26,8 @@ const SLOWLY_ADD_ONE: KernelSource = KernelSource {
 
 #[test]
 fn a_borrowed_queue_that_is_out_of_order_is_kept_in_order() {
-    let Some(device) = crate::common::device() else { return };
-    let queue = crate::common::OutOfOrder::new(&device);
+    let Some(device) = crate::common::device_of_program() else { return };
+    let queue = Queue::out_of_order(&device);
     // SAFETY: the queue outlives the stream.
     let stream = unsafe { device.borrow_stream(queue.handle()) }.unwrap();
     assert_eq!(stream.handle(), queue.handle());
@@ -56,35 +52,30 @@ fn a_borrowed_queue_that_is_out_of_order_is_kept_in_order() {
 #[test]
 fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_not_overtake() {
     const BYTES: usize = 32 << 20;
-    let Some(device) = crate::common::device() else { return };
-    let queue = crate::common::OutOfOrder::new(&device);
+    let Some(device) = crate::common::device_of_program() else { return };
+    let queue = Queue::out_of_order(&device);
     // SAFETY: the queue outlives the stream.
     let stream = unsafe { device.borrow_stream(queue.handle()) }.unwrap();
     let buffer = |bytes| device.allocate(bytes, MemoryKind::Shared).unwrap();
     let (before, copied, after) = (buffer(BYTES), buffer(BYTES), buffer(1));
-    let source = [1u8];
+    let mut one = [1u8];
+    let source = Pointer::new(one.as_mut_ptr());
+    let held_back = device.create_stream(Priority::Normal).unwrap();
+    let gate = device.create_event(false).unwrap();
     for round in 1..=5u8 {
         // SAFETY: the host may write shared memory that no command uses.
         unsafe { before.pointer().as_ptr().write_bytes(round, BYTES) };
         let last = BYTES as isize - 1;
-        // SAFETY: all memory lives until the queue is empty; the references to the events have no other owner.
+        let open = device.gate(&held_back).unwrap();
+        device.record(&gate, &held_back).unwrap();
+        // SAFETY: all memory lives until the queue is empty.
         unsafe {
-            let gate = create_user_event(device.native().0 as *mut c_void).unwrap();
-            let put = |to: Pointer, from: *const u8, waits_for: &[cl_event]| {
-                let list = if waits_for.is_empty() { std::ptr::null() } else { waits_for.as_ptr() };
-                let count = waits_for.len() as u32;
-                let (to, from) = (to.as_ptr().cast(), from.cast());
-                let event = enqueue_svm_mem_cpy(queue.0, 0, to, from, 1, count, list).unwrap();
-                release_event(event).unwrap();
-            };
-            put(before.pointer().offset(last), source.as_ptr(), &[gate]);
+            queue.copy(source, before.pointer().offset(last), 1, Some(gate.handle()));
             device.copy(before.pointer(), copied.pointer(), BYTES, &stream).unwrap();
-            put(after.pointer(), copied.pointer().offset(last).as_ptr(), &[]);
-            flush(queue.0).unwrap();
+            queue.copy(copied.pointer().offset(last), after.pointer(), 1, None);
             std::thread::sleep(Duration::from_millis(30));
-            set_user_event_status(gate, CL_COMPLETE).unwrap();
+            open();
             device.synchronize(&stream).unwrap();
-            release_event(gate).unwrap();
             assert_eq!(
                 copied.pointer().offset(last).as_ptr().read(),
                 1,
@@ -100,12 +91,12 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
 #[test]
 fn a_queue_out_of_order_can_be_released_at_once_after_its_work() {
     const BYTES: usize = 1 << 16;
-    let Some(device) = crate::common::device() else { return };
+    let Some(device) = crate::common::device_of_program() else { return };
     let rounds = || {
         let buffer = || device.allocate(BYTES, MemoryKind::Device).unwrap();
         let (from, to) = (buffer(), buffer());
         for _ in 0..1000 {
-            let queue = crate::common::OutOfOrder::new(&device);
+            let queue = Queue::out_of_order(&device);
             // SAFETY: the queue outlives the stream; the memory lives until the stream is empty.
             unsafe {
                 let stream = device.borrow_stream(queue.handle()).unwrap();
@@ -119,17 +110,36 @@ fn a_queue_out_of_order_can_be_released_at_once_after_its_work() {
     std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(rounds))));
 }
 
+/// DPC++'s first adapter for Level Zero would follow an address of the queue that is gone.
+#[test]
+fn an_event_outlives_its_stream() {
+    const BYTES: usize = 1 << 12;
+    let Some(device) = crate::common::device() else { return };
+    let buffer = || device.allocate(BYTES, MemoryKind::Device).unwrap();
+    let (from, to) = (buffer(), buffer());
+    let events: Vec<_> = (0..20)
+        .map(|_| {
+            let stream = device.create_stream(Priority::Normal).unwrap();
+            let event = device.create_event(false).unwrap();
+            // SAFETY: the memory lives until the event is reached.
+            unsafe { device.copy(from.pointer(), to.pointer(), BYTES, &stream) }.unwrap();
+            let open = device.gates().map(|gates| gates.gate(&stream).unwrap());
+            device.record(&event, &stream).unwrap();
+            drop(stream);
+            (event, open)
+        })
+        .collect();
+    for (event, open) in events {
+        drop(open);
+        device.host_wait(&event).unwrap();
+    }
+}
+
 #[test]
 fn a_queue_of_another_context_is_refused() {
-    let Some(device) = crate::common::device() else { return };
-    let id = device.native().1 as *mut c_void;
-    let context = create_context(&[id], std::ptr::null(), None, std::ptr::null_mut()).unwrap();
-    // SAFETY: the handles are live; both objects are released at the end.
-    unsafe {
-        let queue = create_command_queue_with_properties(context, id, std::ptr::null()).unwrap();
-        let error = device.borrow_stream(queue.addr()).unwrap_err().to_string();
-        assert!(error.contains("expected a queue of the context"), "{error}");
-        release_command_queue(queue).unwrap();
-        release_context(context).unwrap();
-    }
+    let Some(device) = crate::common::device_of_program() else { return };
+    let other = Context::new(&device, false);
+    // SAFETY: the queue is live.
+    let error = unsafe { device.borrow_stream(other.queue.handle()) }.unwrap_err().to_string();
+    assert!(error.contains("expected a queue of"), "{error}");
 }

@@ -1,105 +1,82 @@
 //! Devices in contexts of other programs, by their native handles, and memory that belongs to one context.
 
-use std::ffi::c_void;
-
-use cl3::command_queue::{
-    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_QUEUE_PROPERTIES, create_command_queue_with_properties,
-    release_command_queue,
-};
-use cl3::context::{create_context, release_context};
 use haloport_conformance::drawn;
-use haloport_core::device::{Buffer, Device, DeviceError, MemoryKind, Pointer, Stream};
+use haloport_core::device::{Buffer, Device, DeviceError, DeviceId, MemoryKind, Pointer, Stream};
 use haloport_core::interop::{ArrayDescription, ArrayDevice, ArrayDeviceKind};
 use haloport_core::*;
-use haloport_sycl::{SyclDevice, SyclStream};
+use haloport_sycl::SyclDevice;
 
-/// A context of another program on the same device, with a queue.
-struct Other {
-    context: *mut c_void,
-    queue: *mut c_void,
-}
-
-impl Other {
-    fn new(device: &SyclDevice, out_of_order: bool) -> Other {
-        let id = device.native().1 as *mut c_void;
-        let context = create_context(&[id], std::ptr::null(), None, std::ptr::null_mut()).unwrap();
-        let mode = if out_of_order { CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE } else { 0 };
-        let properties = [CL_QUEUE_PROPERTIES as u64, mode, 0];
-        // SAFETY: the handles are live.
-        let queue = unsafe { create_command_queue_with_properties(context, id, properties.as_ptr()) };
-        Other { context, queue: queue.unwrap() }
-    }
-
-    fn open(&self) -> (SyclDevice, SyclStream) {
-        // SAFETY: the queue is live.
-        unsafe { SyclDevice::from_queue(self.queue.addr()) }.unwrap()
-    }
-
-    /// Releases the references of the other program.
-    fn release(self) {
-        // SAFETY: this program owns both references, and releases each once.
-        unsafe { release_command_queue(self.queue).and_then(|()| release_context(self.context)).unwrap() };
-    }
-}
+use crate::common::program::{Context, is_of_sycl};
 
 fn has_usm(device: &SyclDevice) -> bool {
-    device.info().driver.contains("unified shared memory")
+    is_of_sycl(device) || device.info().driver.contains("unified shared memory")
 }
 
 #[test]
 fn a_context_is_a_device_of_its_own_and_one_device_however_it_is_named() {
-    let Some(device) = crate::common::device() else { return };
-    let (one, two) = (Other::new(&device, false), Other::new(&device, true));
+    let Some(device) = crate::common::device_of_program() else { return };
+    let (one, two) = (Context::new(&device, false), Context::new(&device, true));
     let ((first, stream), (second, _)) = (one.open(), two.open());
     let ids = [device.id(), first.id(), second.id()];
     assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2], "{ids:?}");
     assert_eq!((ids[1].backend, ids[1].index), (ids[0].backend, ids[0].index));
-    assert_eq!(ids[1].to_string(), format!("{}#{}", ids[0], ids[1].context));
-    assert_eq!(first.native(), (one.context.addr(), device.native().1));
-    assert_eq!((stream.handle(), stream.device()), (one.queue.addr(), first.id()));
-    // SAFETY: the handles are live.
-    unsafe {
-        for id in [None, Some(device.native().1)] {
-            assert_eq!(SyclDevice::from_context(one.context.addr(), id).unwrap().id(), first.id());
-        }
-        // In the context of Haloport, it is the device that was opened first.
-        assert_eq!(SyclDevice::from_context(device.native().0, None).unwrap().id(), device.id());
-        assert!(first.borrow_stream(two.queue.addr()).is_err());
-        let wrong = SyclDevice::from_context(one.context.addr(), Some(1)).unwrap_err();
-        assert!(wrong.to_string().contains("the device of a context: expected one of"), "{wrong}");
-        for null in [SyclDevice::from_queue(0).err(), SyclDevice::from_context(0, None).err()] {
-            assert!(null.unwrap().to_string().ends_with("found null"));
-        }
+    let of_haloport = DeviceId { context: 0, ..ids[1] };
+    assert_eq!(ids[1].to_string(), format!("{of_haloport}#{}", ids[1].context));
+    assert_eq!(stream.device(), first.id());
+    assert_eq!(one.device(None).unwrap().id(), first.id());
+    // SAFETY: the queue is live.
+    assert!(unsafe { first.borrow_stream(two.queue.handle()) }.is_err());
+    if is_of_sycl(&device) {
+        return;
     }
-    drop((first, stream, second));
-    one.release();
-    two.release();
+    assert_eq!(stream.handle(), one.queue.handle());
+    assert_eq!(first.native(), (one.handle(), device.native().1));
+    assert_eq!(one.device(Some(device.native().1)).unwrap().id(), first.id());
+    let wrong = one.device(Some(1)).unwrap_err();
+    assert!(wrong.to_string().contains("the device of a context: expected one of"), "{wrong}");
+    // In the context of Haloport, it is the device that was opened first.
+    // SAFETY: the context is live.
+    assert_eq!(unsafe { SyclDevice::from_context(device.native().0, None) }.unwrap().id(), device.id());
+}
+
+#[test]
+fn null_is_no_queue_and_no_context() {
+    // SAFETY: null is not followed.
+    let refused = unsafe {
+        [
+            SyclDevice::from_queue(0).err(),
+            SyclDevice::from_context(0, None).err(),
+            SyclDevice::from_sycl_queue(0).err(),
+            SyclDevice::from_sycl_context(0, None).err(),
+        ]
+    };
+    for error in refused.map(Option::unwrap) {
+        assert!(error.to_string().ends_with("found null"), "{error}");
+    }
 }
 
 #[test]
 fn without_a_sycl_library_the_error_says_so() {
+    let Some(device) = crate::common::device().filter(|device| !is_of_sycl(device)) else { return };
     // SAFETY: no library is loaded that could follow the address.
-    let error = unsafe { SyclDevice::from_sycl_queue(64) }.unwrap_err();
-    assert!(matches!(error, DeviceError::NotFound { .. }), "{error}");
-    assert!(error.to_string().contains("looked for libsycl.so.9, "), "{error}");
-    // SAFETY: as above.
-    let error = unsafe { SyclDevice::from_sycl_context(0, None) }.unwrap_err();
-    assert!(error.to_string().ends_with("found null"), "{error}");
-    let Some(device) = crate::common::device() else { return };
-    // SAFETY: as above.
-    let [null, other] =
-        [0, 64].map(|queue| unsafe { device.borrow_sycl_queue(queue) }.unwrap_err().to_string());
+    let errors =
+        unsafe { [SyclDevice::from_sycl_queue(64).unwrap_err(), device.borrow_sycl_queue(64).unwrap_err()] };
+    for error in errors {
+        assert!(matches!(error, DeviceError::NotFound { .. }), "{error}");
+        assert!(error.to_string().contains("looked for libsycl.so.9, "), "{error}");
+    }
+    // SAFETY: null is not followed.
+    let null = unsafe { device.borrow_sycl_queue(0) }.unwrap_err().to_string();
     assert!(null.ends_with("found null"), "{null}");
-    assert!(other.contains("looked for libsycl.so.9, "), "{other}");
 }
 
 #[test]
 fn queues_outlive_the_program_that_made_them_and_all_that_a_device_does_works_in_its_context() {
-    let Some(device) = crate::common::device() else { return };
+    let Some(device) = crate::common::device_of_program() else { return };
     for &out_of_order in drawn(&[false, true]) {
-        let other = Other::new(&device, out_of_order);
+        let other = Context::new(&device, out_of_order);
         let (shared, stream) = other.open();
-        other.release();
+        drop(other);
         haloport_conformance::device::suite(&shared, &[]).unwrap();
         let buffer = shared.allocate(8, MemoryKind::Device).unwrap();
         let mut found = [0; 8];
@@ -114,8 +91,8 @@ fn queues_outlive_the_program_that_made_them_and_all_that_a_device_does_works_in
 
 #[test]
 fn memory_belongs_to_one_context() {
-    let Some(device) = crate::common::device() else { return };
-    let other = Other::new(&device, false);
+    let Some(device) = crate::common::device_of_program() else { return };
+    let other = Context::new(&device, false);
     let (shared, _) = other.open();
     let kinds = [MemoryKind::Device, MemoryKind::Pinned, MemoryKind::Shared];
     if !has_usm(&device) {
@@ -138,13 +115,12 @@ fn memory_belongs_to_one_context() {
     let mut of_host = vec![0_u8; 64];
     assert!(shared.allocation(Pointer::new(of_host.as_mut_ptr())).is_err());
     assert!(shared.allocation(Pointer::new(std::ptr::null_mut())).is_err());
-    other.release();
 }
 
 #[test]
 fn fields_in_arrays_are_those_of_the_context_alone() {
-    let Some(device) = crate::common::device().filter(has_usm) else { return };
-    let other = Other::new(&device, true);
+    let Some(device) = crate::common::device_of_program().filter(has_usm) else { return };
+    let other = Context::new(&device, true);
     let (shared, stream) = other.open();
     let array = |pointer: Pointer, kind: ArrayDeviceKind, shape: [i64; 2]| {
         let array_device = ArrayDevice { kind, index: None };
@@ -185,5 +161,4 @@ fn fields_in_arrays_are_those_of_the_context_alone() {
     })
     .unwrap();
     drop((own_memory, other_memory, shared, stream));
-    other.release();
 }
