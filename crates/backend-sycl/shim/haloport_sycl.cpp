@@ -17,6 +17,11 @@
 #include <sycl/backend/opencl.hpp>
 #include <sycl/ext/oneapi/backend/level_zero.hpp>
 
+#if __has_include(<sycl/ext/oneapi/experimental/ipc_memory.hpp>)
+#include <sycl/ext/oneapi/experimental/ipc_memory.hpp>
+#define HS_HAS_EXPORTS
+#endif
+
 namespace experimental = sycl::ext::oneapi::experimental;
 using Bundle = sycl::kernel_bundle<sycl::bundle_state::executable>;
 
@@ -69,6 +74,14 @@ struct hs_program {
 
 struct hs_kernel {
     sycl::kernel kernel;
+};
+
+struct hs_export {
+#ifdef HS_HAS_EXPORTS
+    sycl::context context;
+    experimental::ipc::handle handle;
+#endif
+    std::vector<std::byte> token;
 };
 
 namespace {
@@ -214,6 +227,9 @@ int hs_place_about(const hs_place *place, hs_place_info *info) {
 #if __LIBSYCL_MAJOR_VERSION >= 9
         info->integrated = device.has(sycl::aspect::ext_oneapi_is_integrated_gpu);
 #endif
+#ifdef HS_HAS_EXPORTS
+        info->memory_export = device.has(sycl::aspect::ext_oneapi_ipc_memory);
+#endif
         const sycl::device all = whole(device);
         info->number = number_of(all);
         info->default_context = all == device && place->context == default_context(device);
@@ -275,6 +291,63 @@ int hs_memory_at(const hs_place *place, const void *address, int32_t *kind, int3
                 (*kind != HS_UNKNOWN && sycl::get_pointer_device(address, place->context) == place->device);
         return HS_OK;
     });
+}
+
+#ifdef HS_HAS_EXPORTS
+namespace memory_of = experimental::ipc::memory;
+
+int hs_export_create(const hs_place *place, void *memory, hs_export **out) {
+    return guarded([&] {
+        experimental::ipc::handle handle = memory_of::get(memory, place->context);
+        *out = new hs_export{place->context, handle, handle.data()};
+        return HS_OK;
+    });
+}
+
+void hs_export_release(hs_export *memory) {
+    guarded([&] {
+        memory_of::put(memory->handle, memory->context);
+        return HS_OK;
+    });
+    delete memory;
+}
+
+int hs_import_open(const hs_place *place, const void *token, size_t bytes, void **out) {
+    return guarded([&] {
+        const auto *begin = static_cast<const std::byte *>(token);
+        *out = memory_of::open(experimental::ipc::handle_data_t(begin, begin + bytes), place->context, place->device);
+        // DPC++'s first adapter for Level Zero returns null, and no error.
+        return *out ? int(HS_OK) : failed(HS_FAILED, "the driver has not mapped the memory");
+    });
+}
+
+void hs_import_close(const hs_place *place, void *memory) {
+    guarded([&] {
+        memory_of::close(memory, place->context);
+        return HS_OK;
+    });
+}
+#else
+namespace {
+
+int without_exports() {
+    return failed(HS_NOT_SUPPORTED, "this version of libsycl shares no memory with other processes");
+}
+
+} // namespace
+
+int hs_export_create(const hs_place *, void *, hs_export **) { return guarded(without_exports); }
+
+void hs_export_release(hs_export *memory) { delete memory; }
+
+int hs_import_open(const hs_place *, const void *, size_t, void **) { return guarded(without_exports); }
+
+void hs_import_close(const hs_place *, void *) {}
+#endif
+
+const void *hs_export_token(const hs_export *memory, size_t *bytes) {
+    *bytes = memory->token.size();
+    return memory->token.data();
 }
 
 int hs_queue_create(const hs_place *place, int32_t priority, int32_t profiling, hs_queue **out) {
@@ -348,9 +421,10 @@ int hs_copy(hs_queue *queue, void *target, const void *source, size_t bytes) {
     });
 }
 
-int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes) {
+int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes, hs_event **out) {
     return guarded([&] {
-        queue->queue.memset(target, byte, bytes);
+        const sycl::event filled = queue->queue.memset(target, byte, bytes);
+        if (out) *out = new hs_event{queue->queue, filled};
         return HS_OK;
     });
 }

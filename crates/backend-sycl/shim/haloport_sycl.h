@@ -42,6 +42,8 @@ typedef struct hs_event hs_event;
 typedef struct hs_program hs_program;
 /* A kernel of a program, without arguments. */
 typedef struct hs_kernel hs_kernel;
+/* Memory that other processes can map. */
+typedef struct hs_export hs_export;
 
 /* The properties of a place. */
 typedef struct hs_place_info {
@@ -54,7 +56,7 @@ typedef struct hs_place_info {
     int32_t integrated;       /* Whether it is a GPU that shares the memory of the host; 0 in libsycl 8. */
     int32_t number;           /* Of the device, or of the one that it is a part of, among those of its backend. */
     int32_t default_context;  /* Whether it is a whole device in the default context of its platform. */
-    int32_t unused;
+    int32_t memory_export;    /* Whether other processes can map its memory; 0 in libsycl 8. */
     uint64_t memory_bytes;
     uint64_t compute_units;
     char name[256];
@@ -101,6 +103,16 @@ void hs_free(const hs_place *place, void *memory);
  * owns it or it belongs to no device. */
 int hs_memory_at(const hs_place *place, const void *address, int32_t *kind, int32_t *here);
 
+/* Lets other processes of this node map the allocation of the kind HS_DEVICE that begins at an address, or the larger one that
+ * it is a part of, until it is released, before the memory is freed. HS_NOT_SUPPORTED in libsycl 8. */
+int hs_export_create(const hs_place *place, void *memory, hs_export **out);
+/* The bytes by which another process finds the memory, alive as long as this. */
+const void *hs_export_token(const hs_export *memory, size_t *bytes);
+void hs_export_release(hs_export *memory);
+/* Maps memory of another process, by its token. That process keeps the memory until hs_import_close. */
+int hs_import_open(const hs_place *place, const void *token, size_t bytes, void **out);
+void hs_import_close(const hs_place *place, void *memory);
+
 /* A queue that is in order. The priority is 0, or above or below. */
 int hs_queue_create(const hs_place *place, int32_t priority, int32_t profiling, hs_queue **out);
 /* A queue of the program: shares the queue behind a sycl::queue, which may be destroyed then. */
@@ -119,7 +131,8 @@ void hs_queue_release(hs_queue *queue);
 /* Each of these puts one command into a queue, and does not wait for it. In a queue that is out of order, it is ordered
  * with no other command. */
 int hs_copy(hs_queue *queue, void *target, const void *source, size_t bytes);
-int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes);
+/* `out` may be null, else it becomes the event of the fill. */
+int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes, hs_event **out);
 /* `global` and `group` are numbers of threads along three axes, the first one being the fastest. */
 int hs_launch(hs_queue *queue, const hs_kernel *kernel, const size_t *global, const size_t *group,
               const hs_argument *arguments, size_t count);

@@ -2,12 +2,14 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use haloport_core::device::{Buffer, DeviceError, DeviceId, MemoryKind, Pointer};
 
+use crate::driver::Place;
 #[cfg(target_os = "linux")]
 use crate::kind::Kind;
+use crate::libsycl::handles::Exported;
 use crate::opened::Opened;
 use crate::stream::SyclStream;
 
@@ -19,6 +21,10 @@ pub struct SyclBuffer {
     memory: *mut c_void,
     bytes: usize,
     kind: MemoryKind,
+    /// If other processes can map it. Dropped before the memory is freed.
+    pub(crate) exported: OnceLock<Exported>,
+    /// Whether it is memory of another process.
+    imported: bool,
 }
 
 // SAFETY: the buffer owns its memory and shows nothing but its address; see `Pointer`.
@@ -73,7 +79,38 @@ impl SyclBuffer {
         if opened.place.kind() == Kind::Cpu {
             ask_for_large_pages(memory, bytes);
         }
-        Ok(SyclBuffer { opened: Arc::clone(opened), memory, bytes, kind })
+        Ok(SyclBuffer {
+            opened: Arc::clone(opened),
+            memory,
+            bytes,
+            kind,
+            exported: OnceLock::new(),
+            imported: false,
+        })
+    }
+
+    /// Allocates zeroed device memory in whole blocks of this size.
+    pub(crate) fn in_blocks(
+        opened: &Arc<Opened>,
+        bytes: usize,
+        block: usize,
+    ) -> Result<SyclBuffer, DeviceError> {
+        let whole = bytes.checked_next_multiple_of(block).unwrap_or(bytes);
+        let mut buffer = SyclBuffer::new(opened, whole, MemoryKind::Device)?;
+        buffer.bytes = bytes;
+        Ok(buffer)
+    }
+
+    /// Memory of another process, which is mapped here until the buffer is dropped.
+    pub(crate) fn of_other_process(opened: &Arc<Opened>, memory: *mut c_void, bytes: usize) -> SyclBuffer {
+        let (opened, kind) = (Arc::clone(opened), MemoryKind::Device);
+        SyclBuffer { opened, memory, bytes, kind, exported: OnceLock::new(), imported: true }
+    }
+
+    /// The address of device memory that this process has allocated; `None` for other memory.
+    pub(crate) fn own_device_memory(&self) -> Option<*mut c_void> {
+        let own = !self.imported && self.kind == MemoryKind::Device && !self.memory.is_null();
+        own.then_some(self.memory)
     }
 
     fn zero(&self, stream: &SyclStream) -> Result<(), DeviceError> {
@@ -104,10 +141,14 @@ fn ask_for_large_pages(memory: *mut c_void, bytes: usize) {
 
 impl Drop for SyclBuffer {
     fn drop(&mut self) {
-        if !self.memory.is_null() {
+        drop(self.exported.take());
+        match &self.opened.place {
+            _ if self.memory.is_null() => {}
+            // SAFETY: it came from `import`; the rest as below.
+            Place::Sycl(place) if self.imported => unsafe { place.close(self.memory) },
             // SAFETY: it came from `allocate`; callers that enqueued work on the memory promised that the buffer
             // outlives it.
-            unsafe { self.opened.place.free(self.memory) };
+            place => unsafe { place.free(self.memory) },
         }
     }
 }

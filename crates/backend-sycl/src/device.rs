@@ -6,7 +6,7 @@ use std::time::Duration;
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
     CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams,
-    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
 };
 
 use crate::buffer::SyclBuffer;
@@ -298,6 +298,10 @@ unsafe impl Device for SyclDevice {
 
     fn gates(&self) -> Option<&dyn Gates<SyclStream>> {
         self.info().capabilities.gates.then_some(self as _)
+    }
+
+    fn memory_export(&self) -> Option<&dyn MemoryExport<SyclBuffer>> {
+        self.info().capabilities.memory_export.then_some(self as _)
     }
 
     fn combining(&self) -> Option<&dyn Combining<SyclCopies>> {

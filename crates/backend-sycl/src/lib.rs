@@ -55,6 +55,7 @@ mod buffer;
 mod device;
 mod driver;
 mod event;
+mod export;
 mod foreign;
 mod kernel;
 mod kind;

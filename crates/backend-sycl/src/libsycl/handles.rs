@@ -42,7 +42,16 @@ macro_rules! handle {
 }
 
 handle!(PlaceHandle, place_release);
+handle!(ExportHandle, export_release);
 handle!(QueueHandle, queue_release);
 handle!(EventHandle, event_release);
 handle!(ProgramHandle, program_release);
 handle!(KernelHandle, kernel_release);
+
+/// Memory that other processes can map.
+#[derive(Debug)]
+pub(crate) struct Exported {
+    /// The bytes by which another process finds it.
+    pub(crate) token: Vec<u8>,
+    pub(super) _handle: ExportHandle,
+}

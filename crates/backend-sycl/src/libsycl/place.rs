@@ -9,7 +9,7 @@ use std::sync::Arc;
 use haloport_core::device::{Capabilities, DeviceError, DeviceId, DeviceInfo, MemoryKind, Pointer};
 
 use super::gates::Gates;
-use super::handles::PlaceHandle;
+use super::handles::{ExportHandle, Exported, PlaceHandle};
 use super::level_zero::LevelZero;
 use super::native;
 use super::shim::{self, Functions, Object, PlaceInfo};
@@ -30,6 +30,8 @@ pub(crate) struct Place {
     /// The same device and context in OpenCL, for a queue of SYCL's OpenCL backend: its compiler, its gates and the
     /// bounds of its allocations.
     pub(super) opencl: Option<Arc<opencl::place::Place>>,
+    /// See [`byte_for_markers`](Place::byte_for_markers).
+    byte: Option<Pointer>,
 }
 
 /// A place that is not open yet.
@@ -179,7 +181,16 @@ impl Place {
         let mut info = info_of(&about, kind, id, opencl.as_deref());
         info.capabilities.gates |= level_zero.is_some();
         let gates = level_zero.clone().map(Gates::new);
-        Ok(Place { gates, level_zero, found, kind, info, opencl })
+        let mut place = Place { gates, level_zero, found, kind, info, opencl, byte: None };
+        // The second adapter's platform has the name "… over Level-Zero V2".
+        if about.backend == LEVEL_ZERO && !place.info.driver.contains("V2") {
+            let memory = place.allocate(1, MemoryKind::Device);
+            if memory.is_null() {
+                return Err(DeviceError::OutOfMemory { bytes: 1, kind: MemoryKind::Device, device: id });
+            }
+            place.byte = Some(Pointer::new(memory.cast()));
+        }
+        Ok(place)
     }
 
     /// Whether it is the same device in the same context.
@@ -254,6 +265,57 @@ impl Place {
         unsafe { (self.functions().free)(self.raw(), memory) };
     }
 
+    /// Lets other processes map the device memory at an address.
+    ///
+    /// # Safety
+    /// `memory` came from [`allocate`](Place::allocate), for the device, and is freed after the result is dropped.
+    pub(crate) unsafe fn export(&self, memory: *mut c_void) -> Result<Exported, DeviceError> {
+        let functions = self.functions();
+        let mut raw = ptr::null_mut();
+        // SAFETY: the place is live, and the memory is of it.
+        let status = unsafe { (functions.export_create)(self.raw(), memory, &raw mut raw) };
+        functions.checked(status, "sycl::ext::oneapi::experimental::ipc::memory::get", self.id())?;
+        // SAFETY: the call has made the object for its caller.
+        let handle = unsafe { ExportHandle::own(functions, raw) };
+        let mut bytes = 0;
+        // SAFETY: the object is live, and so are the bytes of its token as long.
+        let token = unsafe {
+            let first = (functions.export_token)(handle.raw(), &raw mut bytes);
+            std::slice::from_raw_parts(first.cast::<u8>(), bytes).to_vec()
+        };
+        Ok(Exported { token, _handle: handle })
+    }
+
+    /// Maps memory of another process, by its token.
+    ///
+    /// # Safety
+    /// That process keeps the memory until [`close`](Place::close).
+    pub(crate) unsafe fn import(&self, token: &[u8]) -> Result<*mut c_void, DeviceError> {
+        let mut memory = ptr::null_mut();
+        // SAFETY: the place is live, and the token is as long as that.
+        let status = unsafe {
+            (self.functions().import_open)(self.raw(), token.as_ptr().cast(), token.len(), &raw mut memory)
+        };
+        let call = "sycl::ext::oneapi::experimental::ipc::memory::open";
+        self.functions().checked(status, call, self.id())?;
+        Ok(memory)
+    }
+
+    /// # Safety
+    /// `memory` came from [`import`](Place::import), is closed once, and no command uses it any more.
+    pub(crate) unsafe fn close(&self, memory: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.functions().import_close)(self.raw(), memory) };
+    }
+
+    /// Memory whose fill is the event of a marker, where that cannot be a barrier.
+    ///
+    /// DPC++'s first adapter for Level Zero (2026.2) clears the event of a completed barrier a second time after it has given the
+    /// event away: another thread may have taken it for a command of its own by then.
+    pub(super) fn byte_for_markers(&self) -> Option<Pointer> {
+        self.byte
+    }
+
     /// The allocation that an address points into.
     pub(crate) fn allocation(&self, pointer: Pointer) -> Result<Allocation, DeviceError> {
         if let Some(opencl) = &self.opencl {
@@ -279,6 +341,15 @@ impl Place {
         }
         let addresses = self.level_zero.as_ref().and_then(|driver| driver.addresses_around(address));
         Ok(Allocation { kind, addresses })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(byte) = self.byte {
+            // SAFETY: it came from `allocate`. Queues keep their place, so that no command uses it any more.
+            unsafe { self.free(byte.as_ptr().cast()) };
+        }
     }
 }
 
@@ -335,7 +406,7 @@ fn info_of(about: &PlaceInfo, kind: Kind, id: DeviceId, opencl: Option<&opencl::
             pinned_memory: about.host_memory != 0,
             shared_memory: about.shared_memory != 0,
             combining: true,
-            memory_export: false,
+            memory_export: about.memory_export != 0,
             stream_messages: false,
         },
     }

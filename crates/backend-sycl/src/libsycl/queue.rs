@@ -155,8 +155,9 @@ impl Queue {
     ) -> Result<(), DeviceError> {
         let byte = element.first().map_or(0, |byte| i32::from(*byte));
         // SAFETY: the caller's promise.
-        let status =
-            unsafe { (self.functions().fill)(self.queue.raw(), target.as_ptr().cast(), byte, bytes) };
+        let status = unsafe {
+            (self.functions().fill)(self.queue.raw(), target.as_ptr().cast(), byte, bytes, ptr::null_mut())
+        };
         self.checked(status, "sycl::queue::memset")
     }
 
@@ -265,7 +266,23 @@ impl Queue {
         Ok(Box::new(move || drop(opens)))
     }
 
+    /// A marker that is reached after all earlier commands and after `event`.
     fn marker_behind(&self, event: Option<&Marker>) -> Result<Marker, DeviceError> {
+        if let Some(byte) = self.place.byte_for_markers() {
+            if event.is_some() || !self.in_order {
+                self.barrier(event)?;
+            }
+            return Marker::made(
+                self.functions(),
+                self.in_order,
+                self.place.id(),
+                "sycl::queue::memset",
+                |out| {
+                    // SAFETY: the queue is live, and the byte is memory of its place, which the queue keeps.
+                    unsafe { (self.functions().fill)(self.queue.raw(), byte.as_ptr().cast(), 0, 1, out) }
+                },
+            );
+        }
         let event = event.map(Marker::raw);
         let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
         let call = "a barrier in a sycl::queue";

@@ -40,7 +40,7 @@ pub(super) struct PlaceInfo {
     pub(super) integrated: i32,
     pub(super) number: i32,
     pub(super) default_context: i32,
-    unused: i32,
+    pub(super) memory_export: i32,
     pub(super) memory_bytes: u64,
     pub(super) compute_units: u64,
     pub(super) name: [c_char; 256],
@@ -102,6 +102,11 @@ functions! {
     allocate(Object, i32, usize, *mut *mut c_void) -> c_int;
     free(Object, *mut c_void);
     memory_at(Object, *const c_void, *mut i32, *mut i32) -> c_int;
+    export_create(Object, *mut c_void, *mut Object) -> c_int;
+    export_token(Object, *mut usize) -> *const c_void;
+    export_release(Object);
+    import_open(Object, *const c_void, usize, *mut *mut c_void) -> c_int;
+    import_close(Object, *mut c_void);
     queue_create(Object, i32, i32, *mut Object) -> c_int;
     queue_adopt(*const c_void, *mut Object) -> c_int;
     queue_is_of(Object, Object) -> c_int;
@@ -111,7 +116,7 @@ functions! {
     queue_wait(Object) -> c_int;
     queue_release(Object);
     copy(Object, *mut c_void, *const c_void, usize) -> c_int;
-    fill(Object, *mut c_void, i32, usize) -> c_int;
+    fill(Object, *mut c_void, i32, usize, *mut Object) -> c_int;
     launch(Object, Object, *const usize, *const usize, *const Argument, usize) -> c_int;
     barrier(Object, *const Object, usize, *mut Object) -> c_int;
     event_wait(Object) -> c_int;

@@ -3,7 +3,7 @@
 //!
 //! It is `libze_loader.so.1`, the library that the Level Zero adapters of DPC++ open, for one made-up GPU. Kernels are
 //! SPIR-V modules, which Intel's OpenCL runtime for CPUs builds and runs. Memory of all three kinds is memory of the
-//! host. A thread for each command queue and each immediate command list does the work some time after the call.
+//! host; that of the device can be mapped by other processes. A thread for each command queue and each immediate command list does the work some time after the call.
 //! Commands of a list that is not in order are done in random order, except for barriers and events. The driver refuses
 //! handles of objects that do not exist.
 //!
@@ -22,6 +22,7 @@
 //! | `HALOPORT_LEVEL_ZERO_DELAY_US` | 0 | the longest delay before each command, in microseconds |
 //! | `HALOPORT_LEVEL_ZERO_VERSION` | `1.6.34000` | the version of the driver, by which DPC++ chooses what it calls |
 //! | `HALOPORT_LEVEL_ZERO_FAULT` | none | a fault that tests must find: `waits`: commands do not wait for events; `events`: events are reached at once |
+//! | `HALOPORT_LEVEL_ZERO_IMPORTS` | 1 | 0: memory of other processes cannot be mapped |
 //! | `HALOPORT_LEVEL_ZERO_TRACE` | 0 | 1: each call is printed on the error stream, with its code |
 
 #![warn(missing_docs)]

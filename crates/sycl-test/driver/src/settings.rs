@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     /// The version, as Intel's driver packs it: a byte, a byte and two bytes.
     pub(crate) version: u32,
     pub(crate) fault: Option<Fault>,
+    /// Whether memory of other processes can be mapped.
+    pub(crate) imports: bool,
     pub(crate) traces: bool,
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn settings() -> &'static Settings {
             "events" => Fault::Events,
             _ => refuse("HALOPORT_LEVEL_ZERO_FAULT", "waits or events", &word),
         }),
+        imports: number("HALOPORT_LEVEL_ZERO_IMPORTS", 1) != 0,
         traces: number("HALOPORT_LEVEL_ZERO_TRACE", 0) != 0,
     })
 }

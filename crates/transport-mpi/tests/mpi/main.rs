@@ -17,6 +17,7 @@
 //!   node can map, and the lifetime of that memory
 //! - `cuda N`: `N` random exchanges of boxes and of unstructured domains on the first GPU, if there is one, and exchanges
 //!   on its streams
+//! - `sycl N`: the same on the device that `HALOPORT_SYCL_DEVICE` names
 //! - `cuda-memory HANDLES N`: `N` random exchanges of boxes and of unstructured domains on CUDA devices, rank by rank,
 //!   which may be a driver for tests, and the lifetime of memory that processes share by `fd`, `fabric` or `ipc`; `fd+ipc`: those of
 //!   rank 0, of rank 1, and so on
@@ -40,9 +41,11 @@ mod cuda;
 mod cuda_memory;
 mod exported;
 mod loaded;
+mod on_device;
 mod parts;
 mod scheduled;
 mod shared;
+mod sycl;
 
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{
@@ -84,6 +87,7 @@ fn chosen(comm: &Communicator, arguments: &[&str]) -> Outcome {
         ["large-fields", count] => large_fields(comm, count.parse()?),
         ["sparse", count] => sparse(comm, count.parse()?),
         ["exported", count] => exported::suite(comm, count.parse()?),
+        ["sycl", count] => sycl::suite(comm, count.parse()?),
         ["cuda", count] => cuda::suite(comm, count.parse()?),
         ["cuda-memory", handles, count] => cuda_memory::suite(comm, handles, count.parse()?),
         ["stream-messages", count] => cuda::stream_messages(comm, count.parse()?),

@@ -1,12 +1,14 @@
 //! Memory.
 
 use std::ffi::c_void;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr;
 
 use super::{functions, give, taken};
-use crate::memory::{Kind, PAGE, allocate, find, free};
+use crate::memory::{Kind, PAGE, allocate, close, file_at, find, free, open};
 use crate::objects::{CONTEXTS, DEVICE, Handle, device};
-use crate::status::{INVALID_ARGUMENT, UNSUPPORTED_FEATURE};
+use crate::settings::settings;
+use crate::status::INVALID_ARGUMENT;
 use crate::structures::{AllocationProperties, IpcHandle};
 
 functions! {
@@ -65,20 +67,34 @@ functions! {
         if !start.is_null() {
             give(start, ptr::with_exposed_provenance_mut(found.start))?;
         }
-        if bytes.is_null() { Ok(()) } else { give(bytes, found.bytes()) }
+        if bytes.is_null() { Ok(()) } else { give(bytes, found.bytes) }
     }
 
-    // Memory of other processes is missing. The functions are here since DPC++'s memory pools look for them.
+    // The handle starts with the file's number in this process, as those of Intel's driver do: another process that opens it has
+    // got a number of its own for the file before.
 
-    zeMemGetIpcHandle(_context: Handle, _memory: *const c_void, _ipc: *mut IpcHandle) { Err(UNSUPPORTED_FEATURE) }
-
-    zeMemPutIpcHandle(_context: Handle, _ipc: IpcHandle) { Err(UNSUPPORTED_FEATURE) }
-
-    zeMemOpenIpcHandle(
-        _context: Handle, _device: Handle, _ipc: IpcHandle, _flags: u32, _memory: *mut *mut c_void,
-    ) {
-        Err(UNSUPPORTED_FEATURE)
+    zeMemGetIpcHandle(context: Handle, memory: *const c_void, ipc: *mut IpcHandle) {
+        CONTEXTS.get(context)?;
+        let mut bytes = [0; 64];
+        bytes[..4].copy_from_slice(&file_at(context.addr(), memory.addr())?.to_ne_bytes());
+        give(ipc, IpcHandle { bytes })
     }
 
-    zeMemCloseIpcHandle(_context: Handle, _memory: *const c_void) { Err(UNSUPPORTED_FEATURE) }
+    zeMemPutIpcHandle(context: Handle, _ipc: IpcHandle) { CONTEXTS.get(context).map(drop) }
+
+    zeMemOpenIpcHandle(context: Handle, handle: Handle, ipc: IpcHandle, _flags: u32, memory: *mut *mut c_void) {
+        CONTEXTS.get(context)?;
+        device(handle)?;
+        let [a, b, c, d, ..] = ipc.bytes;
+        let file = RawFd::from_ne_bytes([a, b, c, d]);
+        if file < 0 || !settings().imports {
+            return Err(INVALID_ARGUMENT);
+        }
+        give(memory, open(context.addr(), BorrowedFd::borrow_raw(file))?)
+    }
+
+    zeMemCloseIpcHandle(context: Handle, memory: *const c_void) {
+        CONTEXTS.get(context)?;
+        close(context.addr(), memory.cast_mut())
+    }
 }
