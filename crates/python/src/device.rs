@@ -57,7 +57,7 @@ impl Device {
         self.any.info().id.to_string()
     }
 
-    /// The backend: ``"cpu"``, ``"cuda"`` or ``"sycl"``.
+    /// The backend: ``"cpu"``, ``"cuda"``, ``"sycl"``, or ``"level_zero"`` for such a device by SYCL.
     #[getter]
     fn backend(&self) -> &'static str {
         self.any.backend()

@@ -222,9 +222,11 @@ impl Queue {
 
     /// Blocks until all commands in the queue are complete.
     ///
-    /// For a queue that is out of order, the thread polls, as [`Marker::wait`] does.
+    /// For a queue that is out of order, the thread polls, as [`Marker::wait`] does. While DPC++'s adapters for Level Zero wait for a
+    /// queue itself, no other thread can put commands into it.
     pub(crate) fn finish(&self) -> Result<(), DeviceError> {
-        let marker = if self.in_order { None } else { self.marker().ok() };
+        let by_marker = !self.in_order || self.place.opencl.is_none();
+        let marker = if by_marker { self.marker().ok() } else { None };
         if let Some(marker) = marker {
             return marker.wait();
         }

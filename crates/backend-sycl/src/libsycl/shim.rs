@@ -2,7 +2,8 @@
 //!
 //! It is written in C++ against the headers of a SYCL library, so there is one for each major version of libsycl.
 //! Looked for in this order: the file or the folder that `HALOPORT_SYCL_SHIM` names, the folder of the program or the
-//! library that this code is part of, `../lib` beside it, and the folders of the dynamic linker.
+//! library that this code is part of, `../lib` beside it, the folder where cargo has built it (`HALOPORT_SYCL_INCLUDE`), and the
+//! folders of the dynamic linker.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,9 @@ const KNOWN: [u32; 3] = [9, 8, 7];
 
 /// The variable that names the library or its folder.
 const VARIABLE: &str = "HALOPORT_SYCL_SHIM";
+
+/// The folder where the build script has put the library, if it has made one.
+const BUILT: Option<&str> = option_env!("HALOPORT_SYCL_BUILT");
 
 pub(super) const OK: c_int = 0;
 pub(super) const NO_MEMORY: c_int = 2;
@@ -244,7 +248,8 @@ pub(super) fn name_of(major: u32) -> String {
 fn load(major: u32) -> Result<Functions, DeviceError> {
     let name = format!("libhaloport_sycl_{major}.so");
     let mut tried = Vec::new();
-    for path in places(&name, std::env::var_os(VARIABLE).as_deref(), folder_of_this().as_deref()) {
+    let chosen = std::env::var_os(VARIABLE);
+    for path in places(&name, chosen.as_deref(), folder_of_this().as_deref(), BUILT) {
         // SAFETY: the file is a library of Haloport, which does nothing when it is loaded.
         match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
             Ok(library) => return functions_of(library, &path),
@@ -258,8 +263,8 @@ fn load(major: u32) -> Result<Functions, DeviceError> {
         what: format!("Haloport's library for libsycl.so.{major}"),
         looked_for: tried.join(", "),
         advice: format!(
-            "build it with scripts/sycl-shim and set {VARIABLE} to its folder, or have the program use OpenCL: \
-             ONEAPI_DEVICE_SELECTOR=opencl:gpu"
+            "build it with scripts/sycl-shim and set {VARIABLE} to its folder, or build Haloport with HALOPORT_SYCL_INCLUDE=…/include \
+             of DPC++, or have the program use OpenCL: ONEAPI_DEVICE_SELECTOR=opencl:gpu"
         ),
     })
 }
@@ -291,12 +296,13 @@ fn functions_of(library: Library, path: &Path) -> Result<Functions, DeviceError>
 }
 
 /// The files that may be the library, in the order in which they are tried.
-fn places(name: &str, variable: Option<&OsStr>, beside: Option<&Path>) -> Vec<PathBuf> {
+fn places(name: &str, variable: Option<&OsStr>, beside: Option<&Path>, built: Option<&str>) -> Vec<PathBuf> {
     if let Some(chosen) = variable.filter(|chosen| !chosen.is_empty()).map(PathBuf::from) {
         return vec![if chosen.is_dir() { chosen.join(name) } else { chosen }];
     }
     let beside = beside.map(|folder| vec![folder.join(name), folder.join("../lib").join(name)]);
-    beside.into_iter().flatten().chain([PathBuf::from(name)]).collect()
+    let built = built.map(|folder| Path::new(folder).join(name));
+    beside.into_iter().flatten().chain(built).chain([PathBuf::from(name)]).collect()
 }
 
 /// The folder of the program or the library that this code is part of.
@@ -325,13 +331,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let beside = Path::new("/prefix/lib");
         assert_eq!(
-            places("x.so", Some(folder.path().as_os_str()), Some(beside)),
+            places("x.so", Some(folder.path().as_os_str()), Some(beside), None),
             [folder.path().join("x.so")]
         );
-        assert_eq!(places("x.so", Some(OsStr::new("/y.so")), Some(beside)), [PathBuf::from("/y.so")]);
         assert_eq!(
-            places("x.so", Some(OsStr::new("")), Some(beside)),
-            ["/prefix/lib/x.so", "/prefix/lib/../lib/x.so", "x.so"].map(PathBuf::from)
+            places("x.so", Some(OsStr::new("/y.so")), Some(beside), Some("/build")),
+            [PathBuf::from("/y.so")]
+        );
+        assert_eq!(
+            places("x.so", Some(OsStr::new("")), Some(beside), Some("/build")),
+            ["/prefix/lib/x.so", "/prefix/lib/../lib/x.so", "/build/x.so", "x.so"].map(PathBuf::from)
         );
         assert!(folder_of_this().unwrap().is_dir());
     }

@@ -1,7 +1,7 @@
 //! What is asynchronous and what waits, shown with a slow kernel.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haloport_core::device::{Buffer, Device, DeviceError, KernelArgument, LaunchConfig, Priority, Stream};
 
@@ -169,6 +169,37 @@ pub(super) fn gates<D: Device>(device: &D) -> Result<(), Failure> {
     }
     let found = floats(&read_on(device, y.pointer(), 80, &stream)?);
     ensure!(found == [4.0; 10], "behind two gates: {found:?}");
+    Ok(())
+}
+
+/// While one thread waits for a stream behind a gate, another one puts commands into it and opens the gate.
+pub(super) fn commands_while_another_thread_waits<D: Device>(device: &D) -> Result<(), Failure> {
+    let Some(gates) = device.gates() else { return Ok(()) };
+    let (stream, other) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?);
+    let (one, two) = (device.create_event(false)?, device.create_event(false)?);
+    let open = gates.gate(&stream)?;
+    let free = thread::scope(|scope| -> Result<bool, Failure> {
+        let waits = scope.spawn(|| device.synchronize(&stream));
+        thread::sleep(Duration::from_millis(20));
+        let puts = scope.spawn(|| -> Result<(), DeviceError> {
+            device.record(&one, &other)?;
+            device.stream_wait(&stream, &one)?;
+            device.record(&two, &stream)?;
+            device.stream_wait(&other, &two)
+        });
+        let began = Instant::now();
+        while !puts.is_finished() && began.elapsed() < Duration::from_secs(2) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let free = puts.is_finished();
+        open();
+        for thread in [puts, waits] {
+            thread.join().unwrap_or_else(|_| panic!("a thread of the test has panicked"))?;
+        }
+        Ok(free)
+    })?;
+    device.synchronize(&other)?;
+    ensure!(free, "a thread that waited for a stream kept another one from putting commands into it");
     Ok(())
 }
 
