@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -375,6 +376,17 @@ int hs_queue_create(const hs_place *place, int32_t priority, int32_t profiling, 
 int hs_queue_adopt(const void *sycl_queue, hs_queue **out) {
     return guarded([&] {
         *out = new hs_queue{queue_at(sycl_queue), nullptr};
+        return HS_OK;
+    });
+}
+
+int hs_queue_keep(const hs_queue *queue) {
+    return guarded([&] {
+        static std::mutex mutex;
+        // Not destroyed at the end of the process, either.
+        static auto &kept = *new std::unordered_set<sycl::queue>;
+        const std::lock_guard<std::mutex> locked(mutex);
+        kept.insert(queue->queue);
         return HS_OK;
     });
 }

@@ -13,6 +13,7 @@ use super::place::Place;
 use super::program::Kernel;
 use super::shim::{Functions, QueueInfo};
 use crate::driver::NdRange;
+use crate::kind::Kind;
 use crate::opencl::event::Opening;
 use crate::opencl::library::count_blocking_call;
 
@@ -99,6 +100,12 @@ impl Queue {
             ));
         }
         let (in_order, profiling) = (about.in_order != 0, about.profiling != 0);
+        // Only Intel's runtime has such queues on CPUs: see `opencl::queue::Queue::keep_for_ever`.
+        if !in_order && place.kind() == Kind::Cpu {
+            // SAFETY: the queue is live.
+            let status = unsafe { (functions.queue_keep)(queue.raw()) };
+            functions.checked(status, "keeping a sycl::queue", place.id())?;
+        }
         // SAFETY: as above.
         let own = unsafe { (functions.queue_handle)(queue.raw()) }.addr();
         let handle = if borrowed { handle } else { own };

@@ -113,6 +113,7 @@ functions! {
     import_close(Object, *mut c_void);
     queue_create(Object, i32, i32, *mut Object) -> c_int;
     queue_adopt(*const c_void, *mut Object) -> c_int;
+    queue_keep(Object) -> c_int;
     queue_is_of(Object, Object) -> c_int;
     queue_about(Object, *mut QueueInfo) -> c_int;
     queue_handle(Object) -> *const c_void;

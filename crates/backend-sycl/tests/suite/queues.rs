@@ -87,7 +87,7 @@ fn commands_of_somebody_else_in_a_queue_out_of_order_are_not_overtaken_and_do_no
     }
 }
 
-/// Intel's CPU runtime would wait for ever in one of the first hundreds of rounds. See `WorkQueue::keep_for_ever`.
+/// Intel's CPU runtime would wait for ever in one of the first hundreds of rounds. See `opencl::queue::Queue::keep_for_ever`.
 #[test]
 fn a_queue_out_of_order_can_be_released_at_once_after_its_work() {
     const BYTES: usize = 1 << 16;

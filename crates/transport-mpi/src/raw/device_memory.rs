@@ -24,7 +24,7 @@ struct Kind {
 
 const KINDS: [Kind; 3] = [
     Kind { backend: "cuda", functions: &[c"MPIX_Query_cuda_support"], number: 0, always_known: true },
-    Kind { backend: "level-zero", functions: &[c"MPIX_Query_ze_support"], number: 1, always_known: true },
+    Kind { backend: "level_zero", functions: &[c"MPIX_Query_ze_support"], number: 1, always_known: true },
     Kind {
         backend: "hip",
         functions: &[c"MPIX_Query_hip_support", c"MPIX_Query_rocm_support"],
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(of(&[]), [""; 0]);
         assert_eq!(of(&[(c"MPIX_Query_cuda_support", YES)]), ["cuda"]);
         assert_eq!(of(&[(c"MPIX_Query_cuda_support", NO)]), [""; 0]);
-        assert_eq!(of(&[(c"MPIX_Query_ze_support", YES)]), ["level-zero"]);
+        assert_eq!(of(&[(c"MPIX_Query_ze_support", YES)]), ["level_zero"]);
         assert_eq!(of(&[(c"MPIX_Query_hip_support", YES)]), ["hip"]);
         // Open MPI 5.
         assert_eq!(of(&[(c"MPIX_Query_cuda_support", NO), (c"MPIX_Query_rocm_support", YES)]), ["hip"]);
@@ -132,6 +132,6 @@ mod tests {
             (c"MPIX_Query_cuda_support", NO),
             (c"MPIX_Query_hip_support", NO),
         ];
-        assert_eq!(of(&mpich), ["cuda", "level-zero", "hip"]);
+        assert_eq!(of(&mpich), ["cuda", "level_zero", "hip"]);
     }
 }
