@@ -373,6 +373,15 @@ int hs_queue_create(const hs_place *place, int32_t priority, int32_t profiling, 
     });
 }
 
+int hs_queue_of_opencl(const hs_place *place, void *cl_queue, hs_queue **out) {
+    return guarded([&] {
+        if (const int status = is_opencl(*place)) return status;
+        const auto native = static_cast<::cl_command_queue>(cl_queue);
+        *out = new hs_queue{sycl::make_queue<sycl::backend::opencl>(native, place->context), nullptr};
+        return int(HS_OK);
+    });
+}
+
 int hs_queue_adopt(const void *sycl_queue, hs_queue **out) {
     return guarded([&] {
         *out = new hs_queue{queue_at(sycl_queue), nullptr};

@@ -115,6 +115,8 @@ void hs_import_close(const hs_place *place, void *memory);
 
 /* A queue that is in order. The priority is 0, or above or below. */
 int hs_queue_create(const hs_place *place, int32_t priority, int32_t profiling, hs_queue **out);
+/* A queue around a cl_command_queue of the place, which lives as long. */
+int hs_queue_of_opencl(const hs_place *place, void *cl_queue, hs_queue **out);
 /* A queue of the program: shares the queue behind a sycl::queue, which may be destroyed then. */
 int hs_queue_adopt(const void *sycl_queue, hs_queue **out);
 /* Keeps the queue until the process ends; takes no more room if it is kept already. */

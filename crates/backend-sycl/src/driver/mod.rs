@@ -102,12 +102,13 @@ impl Place {
 
     /// Makes a queue whose commands are executed by the thread that puts them there.
     pub(crate) fn immediate_queue(&self) -> Result<Queue, DeviceError> {
-        match self {
-            Place::OpenCl(place) if self.info().capabilities.immediate_streams => {
-                Ok(Queue::OpenCl(opencl::queue::Queue::immediate(place)?))
-            }
-            _ => Err(DeviceError::Unsupported { what: "immediate streams", device: self.id() }),
+        if !self.info().capabilities.immediate_streams {
+            return Err(DeviceError::Unsupported { what: "immediate streams", device: self.id() });
         }
+        Ok(match self {
+            Place::OpenCl(place) => Queue::OpenCl(opencl::queue::Queue::immediate(place)?),
+            Place::Sycl(place) => Queue::Sycl(libsycl::queue::Queue::immediate(place)?),
+        })
     }
 
     /// Shares a queue of another program, if it is of this place.

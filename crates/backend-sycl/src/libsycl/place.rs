@@ -400,7 +400,7 @@ fn info_of(about: &PlaceInfo, kind: Kind, id: DeviceId, opencl: Option<&opencl::
         stream_priorities: opencl.is_none_or(|place| place.info().stream_priorities),
         shared_queues: false,
         capabilities: Capabilities {
-            immediate_streams: false,
+            immediate_streams: opencl.is_some_and(|place| place.info().capabilities.immediate_streams),
             gates: opencl.is_some(),
             stream_words: false,
             pinned_memory: about.host_memory != 0,

@@ -14,6 +14,7 @@ use super::program::Kernel;
 use super::shim::{Functions, QueueInfo};
 use crate::driver::NdRange;
 use crate::kind::Kind;
+use crate::opencl;
 use crate::opencl::event::Opening;
 use crate::opencl::library::count_blocking_call;
 
@@ -25,6 +26,9 @@ pub(crate) struct Queue {
     /// The address of the `sycl::queue`: the program's, if that outlives this, else its own.
     handle: usize,
     in_order: bool,
+    /// The queue of OpenCL behind it, if each command is executed by the thread that puts it there: DPC++ (2026.2) takes no
+    /// reference to it. Dropped after the `sycl::queue`.
+    immediate: Option<opencl::queue::Queue>,
     /// Whether its events have a time.
     profiling: bool,
     /// A second queue with profiling, made for the first event with timing: queues with profiling are slower.
@@ -49,6 +53,30 @@ impl Queue {
         Queue::create(place, priority, false)
     }
 
+    /// Makes a queue whose commands are executed by the thread that puts them there, on a device of OpenCL that has such.
+    pub(crate) fn immediate(place: &Arc<Place>) -> Result<Queue, DeviceError> {
+        let Some(opencl) = &place.opencl else {
+            return Err(DeviceError::Unsupported { what: "immediate streams", device: place.id() });
+        };
+        let native = opencl::queue::Queue::immediate(opencl)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the place is live, and the queue is one of its context and device.
+        let status = unsafe {
+            (place.functions().queue_of_opencl)(place.raw(), native.handle() as *mut c_void, &raw mut raw)
+        };
+        place.functions().checked(status, "sycl::make_queue", place.id())?;
+        // SAFETY: the call has made the queue for its caller.
+        let queue = unsafe { QueueHandle::own(place.functions(), raw) };
+        Ok(Queue { immediate: Some(native), ..Queue::in_order_of(place, queue, false) })
+    }
+
+    fn in_order_of(place: &Arc<Place>, queue: QueueHandle, profiling: bool) -> Queue {
+        // SAFETY: the queue is live.
+        let handle = unsafe { (place.functions().queue_handle)(queue.raw()) }.addr();
+        let (place, clock) = (Arc::clone(place), OnceLock::new());
+        Queue { place, queue, handle, in_order: true, immediate: None, profiling, clock }
+    }
+
     /// Makes an in-order queue. The priority is 0, or above or below.
     fn create(place: &Arc<Place>, priority: i32, profiling: bool) -> Result<Queue, DeviceError> {
         let mut raw = ptr::null_mut();
@@ -59,16 +87,7 @@ impl Queue {
         place.functions().checked(status, "making a sycl::queue", place.id())?;
         // SAFETY: the call has made the queue for its caller.
         let queue = unsafe { QueueHandle::own(place.functions(), raw) };
-        // SAFETY: the queue is live.
-        let handle = unsafe { (place.functions().queue_handle)(queue.raw()) }.addr();
-        Ok(Queue {
-            place: Arc::clone(place),
-            queue,
-            handle,
-            in_order: true,
-            profiling,
-            clock: OnceLock::new(),
-        })
+        Ok(Queue::in_order_of(place, queue, profiling))
     }
 
     /// Shares a queue of the program, if it is of this place.
@@ -109,7 +128,8 @@ impl Queue {
         // SAFETY: as above.
         let own = unsafe { (functions.queue_handle)(queue.raw()) }.addr();
         let handle = if borrowed { handle } else { own };
-        Ok(Queue { place: Arc::clone(place), queue, handle, in_order, profiling, clock: OnceLock::new() })
+        let (place, clock) = (Arc::clone(place), OnceLock::new());
+        Ok(Queue { place, queue, handle, in_order, immediate: None, profiling, clock })
     }
 
     /// The address of the `sycl::queue`.
@@ -121,9 +141,9 @@ impl Queue {
         self.in_order
     }
 
-    /// SYCL has no queues whose commands are executed by the thread that puts them there.
+    /// Whether each command is executed by the thread that puts it there, before the call returns.
     pub(crate) fn is_immediate(&self) -> bool {
-        false
+        self.immediate.is_some()
     }
 
     /// Puts a copy into the queue. If `blocking`, it is complete when the call returns.

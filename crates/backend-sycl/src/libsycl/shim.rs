@@ -112,6 +112,7 @@ functions! {
     import_open(Object, *const c_void, usize, *mut *mut c_void) -> c_int;
     import_close(Object, *mut c_void);
     queue_create(Object, i32, i32, *mut Object) -> c_int;
+    queue_of_opencl(Object, *mut c_void, *mut Object) -> c_int;
     queue_adopt(*const c_void, *mut Object) -> c_int;
     queue_keep(Object) -> c_int;
     queue_is_of(Object, Object) -> c_int;
