@@ -10,7 +10,6 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -389,13 +388,9 @@ int hs_queue_adopt(const void *sycl_queue, hs_queue **out) {
     });
 }
 
-int hs_queue_keep(const hs_queue *queue) {
+int hs_queue_opencl(const hs_queue *queue, void **cl_queue) {
     return guarded([&] {
-        static std::mutex mutex;
-        // Not destroyed at the end of the process, either.
-        static auto &kept = *new std::unordered_set<sycl::queue>;
-        const std::lock_guard<std::mutex> locked(mutex);
-        kept.insert(queue->queue);
+        *cl_queue = sycl::get_native<sycl::backend::opencl>(queue->queue);
         return HS_OK;
     });
 }

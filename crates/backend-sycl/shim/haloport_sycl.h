@@ -119,8 +119,8 @@ int hs_queue_create(const hs_place *place, int32_t priority, int32_t profiling, 
 int hs_queue_of_opencl(const hs_place *place, void *cl_queue, hs_queue **out);
 /* A queue of the program: shares the queue behind a sycl::queue, which may be destroyed then. */
 int hs_queue_adopt(const void *sycl_queue, hs_queue **out);
-/* Keeps the queue until the process ends; takes no more room if it is kept already. */
-int hs_queue_keep(const hs_queue *queue);
+/* The cl_command_queue behind a queue of OpenCL, with a reference for the caller. */
+int hs_queue_opencl(const hs_queue *queue, void **cl_queue);
 /* Whether it is a queue of the place's device and context. */
 int hs_queue_is_of(const hs_queue *queue, const hs_place *place);
 int hs_queue_about(const hs_queue *queue, hs_queue_info *info);

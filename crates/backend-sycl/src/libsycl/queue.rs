@@ -13,7 +13,6 @@ use super::place::Place;
 use super::program::Kernel;
 use super::shim::{Functions, QueueInfo};
 use crate::driver::NdRange;
-use crate::kind::Kind;
 use crate::opencl;
 use crate::opencl::event::Opening;
 use crate::opencl::library::count_blocking_call;
@@ -118,18 +117,14 @@ impl Queue {
                 "one of another context or device",
             ));
         }
-        let (in_order, profiling) = (about.in_order != 0, about.profiling != 0);
-        // Only Intel's runtime has such queues on CPUs: see `opencl::queue::Queue::keep_for_ever`.
-        if !in_order && place.kind() == Kind::Cpu {
-            // SAFETY: the queue is live.
-            let status = unsafe { (functions.queue_keep)(queue.raw()) };
-            functions.checked(status, "keeping a sycl::queue", place.id())?;
-        }
+        let native = place.opencl.as_ref().map(|opencl| native_of(functions, &queue, opencl)).transpose()?;
+        let immediate = native.filter(opencl::queue::Queue::is_immediate);
+        let (in_order, profiling) = (about.in_order != 0 || immediate.is_some(), about.profiling != 0);
         // SAFETY: as above.
         let own = unsafe { (functions.queue_handle)(queue.raw()) }.addr();
         let handle = if borrowed { handle } else { own };
         let (place, clock) = (Arc::clone(place), OnceLock::new());
-        Ok(Queue { place, queue, handle, in_order, immediate: None, profiling, clock })
+        Ok(Queue { place, queue, handle, in_order, immediate, profiling, clock })
     }
 
     /// The address of the `sycl::queue`.
@@ -328,6 +323,20 @@ impl Queue {
     fn checked(&self, status: std::ffi::c_int, call: &'static str) -> Result<(), DeviceError> {
         self.functions().checked(status, call, self.place.id())
     }
+}
+
+/// The queue of OpenCL behind one of SYCL.
+fn native_of(
+    functions: &Functions,
+    queue: &QueueHandle,
+    place: &Arc<opencl::place::Place>,
+) -> Result<opencl::queue::Queue, DeviceError> {
+    let mut native = ptr::null_mut();
+    // SAFETY: the queue is live.
+    let status = unsafe { (functions.queue_opencl)(queue.raw(), &raw mut native) };
+    functions.checked(status, "the OpenCL queue of a sycl::queue", place.id())?;
+    // SAFETY: the call has taken a reference for its caller.
+    opencl::queue::Queue::foreign(place, unsafe { opencl::handles::QueueHandle::own(native) })
 }
 
 impl Drop for Opens {

@@ -114,7 +114,7 @@ functions! {
     queue_create(Object, i32, i32, *mut Object) -> c_int;
     queue_of_opencl(Object, *mut c_void, *mut Object) -> c_int;
     queue_adopt(*const c_void, *mut Object) -> c_int;
-    queue_keep(Object) -> c_int;
+    queue_opencl(Object, *mut *mut c_void) -> c_int;
     queue_is_of(Object, Object) -> c_int;
     queue_about(Object, *mut QueueInfo) -> c_int;
     queue_handle(Object) -> *const c_void;
