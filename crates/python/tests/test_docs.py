@@ -33,7 +33,7 @@ PREAMBLES = {
 
 TRIED = {
     "cupy": "import cupy; cupy.cuda.runtime.getDeviceCount()",
-    "dpctl": 'import dpctl; dpctl.SyclQueue("opencl")',
+    "dpctl": "import dpctl; dpctl.SyclQueue()",
     "mpi4py": "import mpi4py.MPI",
 }
 """For packages that need more than to be installed, what fails if that is missing."""

@@ -20,9 +20,9 @@ N, ROUNDS = 64, 20
 @pytest.fixture
 def queue() -> Any:
     try:
-        return dpctl.SyclQueue("opencl")
+        return dpctl.SyclQueue()
     except dpctl.SyclQueueCreationError:
-        pytest.skip("found no device of OpenCL for SYCL")
+        pytest.skip("found no device of SYCL")
 
 
 @pytest.mark.parametrize("names_queue", [False, True])

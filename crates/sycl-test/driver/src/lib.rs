@@ -3,9 +3,9 @@
 //!
 //! It is `libze_loader.so.1`, the library that the Level Zero adapters of DPC++ open, for one made-up GPU. Kernels are
 //! SPIR-V modules, which Intel's OpenCL runtime for CPUs builds and runs. Memory of all three kinds is memory of the
-//! host; that of the device can be mapped by other processes. A thread for each command queue and each immediate command list does the work some time after the call.
-//! Commands of a list that is not in order are done in random order, except for barriers and events. The driver refuses
-//! handles of objects that do not exist.
+//! host; that of the device can be mapped by other processes. A thread for each command queue and each immediate command list does
+//! the work some time after the call. Commands of a list that is not in order are done in random order, except for barriers and
+//! events. The driver refuses handles of objects that do not exist.
 //!
 //! It also is `libocloc.so`, Intel's compiler, through which DPC++ builds texts in OpenCL C: clang 15 and llvm-spirv 15, as
 //! Debian 12 has them, do the work.
@@ -23,6 +23,7 @@
 //! | `HALOPORT_LEVEL_ZERO_VERSION` | `1.6.34000` | the version of the driver, by which DPC++ chooses what it calls |
 //! | `HALOPORT_LEVEL_ZERO_FAULT` | none | a fault that tests must find: `waits`: commands do not wait for events; `events`: events are reached at once |
 //! | `HALOPORT_LEVEL_ZERO_IMPORTS` | 1 | 0: memory of other processes cannot be mapped |
+//! | `HALOPORT_LEVEL_ZERO_DOUBLES` | 1 | 0: the GPU has no double precision, as those of Intel's first generation of Arc |
 //! | `HALOPORT_LEVEL_ZERO_TRACE` | 0 | 1: each call is printed on the error stream, with its code |
 
 #![warn(missing_docs)]

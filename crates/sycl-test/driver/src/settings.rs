@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) fault: Option<Fault>,
     /// Whether memory of other processes can be mapped.
     pub(crate) imports: bool,
+    /// Whether the GPU has double precision.
+    pub(crate) doubles: bool,
     pub(crate) traces: bool,
 }
 
@@ -41,6 +43,7 @@ pub(crate) fn settings() -> &'static Settings {
             _ => refuse("HALOPORT_LEVEL_ZERO_FAULT", "waits or events", &word),
         }),
         imports: number("HALOPORT_LEVEL_ZERO_IMPORTS", 1) != 0,
+        doubles: number("HALOPORT_LEVEL_ZERO_DOUBLES", 1) != 0,
         traces: number("HALOPORT_LEVEL_ZERO_TRACE", 0) != 0,
     })
 }

@@ -139,15 +139,15 @@ functions! {
     zeDeviceGetModuleProperties(handle: Handle, properties: *mut DeviceModuleProperties) {
         device(handle)?;
         // All but software's floating point.
-        let (exact, half) = (0x7f, runtime()?.half_precision);
+        let (exact, half, double) = (0x7f, runtime()?.half_precision, settings().doubles);
         give(properties, DeviceModuleProperties {
             header: taken(properties)?.header,
             spirv_version: 1 << 16 | 2 << 8,
             // Half precision, double precision and atomic accesses of 64 bits.
-            flags: u32::from(half) | 2 | 4,
+            flags: u32::from(half) | u32::from(double) << 1 | 4,
             half_flags: if half { exact } else { 0 },
             single_flags: exact,
-            double_flags: exact,
+            double_flags: if double { exact } else { 0 },
             max_arguments: 2048,
             printf_buffer: 1 << 20,
             native_kernels: [0; 16],

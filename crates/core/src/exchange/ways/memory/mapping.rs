@@ -74,6 +74,7 @@ impl PartFields {
                 // SAFETY: the peer keeps it until we have released it: see `Exported`.
                 let memory = match unsafe { self.device.import(token) } {
                     Ok(memory) => memory,
+                    Err(DeviceError::Unsupported { .. }) => return Ok(None),
                     Err(error) => {
                         log::warning(format_args!(
                             "receiving a field of rank {} in messages: its memory cannot be imported: {error}",
