@@ -437,10 +437,9 @@ int hs_copy(hs_queue *queue, void *target, const void *source, size_t bytes) {
     });
 }
 
-int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes, hs_event **out) {
+int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes) {
     return guarded([&] {
-        const sycl::event filled = queue->queue.memset(target, byte, bytes);
-        if (out) *out = new hs_event{queue->queue, filled};
+        queue->queue.memset(target, byte, bytes);
         return HS_OK;
     });
 }
@@ -481,6 +480,16 @@ int hs_barrier(hs_queue *queue, hs_event *const *events, size_t count, hs_event 
             if (!to.is_in_order()) barrier = to.ext_oneapi_submit_barrier();
         }
         if (out) *out = new hs_event{to, barrier};
+        return HS_OK;
+    });
+}
+
+int hs_mark(hs_queue *queue, void *byte, hs_event *const *events, size_t count, hs_event **out) {
+    return guarded([&] {
+        std::vector<sycl::event> list;
+        for (size_t index = 0; index < count; index++) list.push_back(events[index]->event);
+        const sycl::event mark = queue->queue.memset(byte, 0, 1, list);
+        if (out) *out = new hs_event{queue->queue, mark};
         return HS_OK;
     });
 }

@@ -135,14 +135,15 @@ void hs_queue_release(hs_queue *queue);
 /* Each of these puts one command into a queue, and does not wait for it. In a queue that is out of order, it is ordered
  * with no other command. */
 int hs_copy(hs_queue *queue, void *target, const void *source, size_t bytes);
-/* `out` may be null, else it becomes the event of the fill. */
-int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes, hs_event **out);
+int hs_fill(hs_queue *queue, void *target, int32_t byte, size_t bytes);
 /* `global` and `group` are numbers of threads along three axes, the first one being the fastest. */
 int hs_launch(hs_queue *queue, const hs_kernel *kernel, const size_t *global, const size_t *group,
               const hs_argument *arguments, size_t count);
 /* Puts a barrier into a queue: later commands wait for all earlier ones, and for the events. `out` may be null, else it
  * becomes the event of the barrier. */
 int hs_barrier(hs_queue *queue, hs_event *const *events, size_t count, hs_event **out);
+/* Sets a byte of the device to 0 behind the events and, in a queue that is in order, behind all earlier commands. `out` as above. */
+int hs_mark(hs_queue *queue, void *byte, hs_event *const *events, size_t count, hs_event **out);
 
 /* Blocks until the event is reached. */
 int hs_event_wait(hs_event *event);

@@ -308,7 +308,7 @@ impl Place {
         unsafe { (self.functions().import_close)(self.raw(), memory) };
     }
 
-    /// Memory whose fill is the event of a marker, where that cannot be a barrier.
+    /// Memory whose fills stand for barriers of queues that are in order, where these do harm.
     ///
     /// DPC++'s first adapter for Level Zero (2026.2) clears the event of a completed barrier a second time after it has given the
     /// event away: another thread may have taken it for a command of its own by then.

@@ -1,6 +1,6 @@
 //! Queues, and gates in them.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use super::gates::Gate;
 use super::handles::QueueHandle;
 use super::place::Place;
 use super::program::Kernel;
-use super::shim::{Functions, QueueInfo};
+use super::shim::{self, Functions, Object, QueueInfo};
 use crate::driver::NdRange;
 use crate::opencl;
 use crate::opencl::event::Opening;
@@ -177,9 +177,8 @@ impl Queue {
     ) -> Result<(), DeviceError> {
         let byte = element.first().map_or(0, |byte| i32::from(*byte));
         // SAFETY: the caller's promise.
-        let status = unsafe {
-            (self.functions().fill)(self.queue.raw(), target.as_ptr().cast(), byte, bytes, ptr::null_mut())
-        };
+        let status =
+            unsafe { (self.functions().fill)(self.queue.raw(), target.as_ptr().cast(), byte, bytes) };
         self.checked(status, "sycl::queue::memset")
     }
 
@@ -207,12 +206,7 @@ impl Queue {
 
     /// Makes later commands wait for all earlier ones, and for `event` if there is one.
     pub(crate) fn barrier(&self, event: Option<&Marker>) -> Result<(), DeviceError> {
-        let event = event.map(Marker::raw);
-        let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: queue and event are live.
-        let status = unsafe {
-            (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), ptr::null_mut())
-        };
+        let status = self.put_barrier(event, ptr::null_mut());
         self.checked(status, "a barrier in a sycl::queue")
     }
 
@@ -292,35 +286,41 @@ impl Queue {
 
     /// A marker that is reached after all earlier commands and after `event`.
     fn marker_behind(&self, event: Option<&Marker>) -> Result<Marker, DeviceError> {
-        if let Some(byte) = self.place.byte_for_markers() {
-            if event.is_some() || !self.in_order {
-                self.barrier(event)?;
-            }
-            return Marker::made(
-                self.functions(),
-                self.in_order,
-                self.place.id(),
-                "sycl::queue::memset",
-                |out| {
-                    // SAFETY: the queue is live, and the byte is memory of its place, which the queue keeps.
-                    unsafe { (self.functions().fill)(self.queue.raw(), byte.as_ptr().cast(), 0, 1, out) }
+        Marker::made(self.functions(), self.in_order, self.place.id(), "a barrier in a sycl::queue", |out| {
+            match self.place.byte_for_markers() {
+                Some(byte) if !self.in_order => match self.put_barrier(event, ptr::null_mut()) {
+                    shim::OK => self.put_mark(byte, None, out),
+                    status => status,
                 },
-            );
+                _ => self.put_barrier(event, out),
+            }
+        })
+    }
+
+    /// Puts a barrier into the queue, and returns the status. `out` is null, or becomes its event.
+    fn put_barrier(&self, event: Option<&Marker>, out: *mut Object) -> c_int {
+        if let Some(byte) = self.place.byte_for_markers().filter(|_| self.in_order) {
+            return self.put_mark(byte, event, out);
         }
         let event = event.map(Marker::raw);
         let list = event.as_ref().map_or(ptr::null(), ptr::from_ref);
-        let call = "a barrier in a sycl::queue";
-        Marker::made(self.functions(), self.in_order, self.place.id(), call, |out| {
-            // SAFETY: queue and event are live.
-            unsafe { (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), out) }
-        })
+        // SAFETY: queue and event are live.
+        unsafe { (self.functions().barrier)(self.queue.raw(), list, usize::from(event.is_some()), out) }
+    }
+
+    /// The same, as a fill of this byte of the place.
+    fn put_mark(&self, byte: Pointer, event: Option<&Marker>, out: *mut Object) -> c_int {
+        let event = event.map(Marker::raw);
+        let (list, count) = (event.as_ref().map_or(ptr::null(), ptr::from_ref), usize::from(event.is_some()));
+        // SAFETY: queue and event are live, and the queue keeps its place.
+        unsafe { (self.functions().mark)(self.queue.raw(), byte.as_ptr().cast(), list, count, out) }
     }
 
     fn functions(&self) -> &'static Functions {
         self.place.functions()
     }
 
-    fn checked(&self, status: std::ffi::c_int, call: &'static str) -> Result<(), DeviceError> {
+    fn checked(&self, status: c_int, call: &'static str) -> Result<(), DeviceError> {
         self.functions().checked(status, call, self.place.id())
     }
 }

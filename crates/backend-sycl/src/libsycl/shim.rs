@@ -122,9 +122,10 @@ functions! {
     queue_wait(Object) -> c_int;
     queue_release(Object);
     copy(Object, *mut c_void, *const c_void, usize) -> c_int;
-    fill(Object, *mut c_void, i32, usize, *mut Object) -> c_int;
+    fill(Object, *mut c_void, i32, usize) -> c_int;
     launch(Object, Object, *const usize, *const usize, *const Argument, usize) -> c_int;
     barrier(Object, *const Object, usize, *mut Object) -> c_int;
+    mark(Object, *mut c_void, *const Object, usize, *mut Object) -> c_int;
     event_wait(Object) -> c_int;
     event_is_reached(Object, *mut i32) -> c_int;
     event_time(Object, *mut u64) -> c_int;
