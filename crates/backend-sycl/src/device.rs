@@ -31,7 +31,8 @@ pub struct SyclDevice {
 }
 
 impl SyclDevice {
-    /// Opens the best device: the first GPU, otherwise the first accelerator, otherwise the first CPU.
+    /// Opens the best device: of OpenCL, the first GPU, otherwise the first accelerator, otherwise the first CPU; the first one of
+    /// Level Zero if OpenCL has none.
     ///
     /// # Errors
     /// As for [`select`](SyclDevice::select).
@@ -39,8 +40,9 @@ impl SyclDevice {
         SyclDevice::select("sycl")
     }
 
-    /// Opens the device with this name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`, through OpenCL; or
-    /// `level_zero`, `level_zero:gpu:0`, through SYCL, in the default context of the platform. See [`Selector`].
+    /// Opens the device with this name: `sycl`, `sycl:cpu:0`, `sycl:gpu:1`, `opencl:cpu:0`, through OpenCL; or `level_zero`,
+    /// `level_zero:gpu:0`, through SYCL, in the default context of the platform. For `sycl` and a device that OpenCL does not have,
+    /// that of Level Zero. See [`Selector`].
     ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] if the name is not one of those forms; [`DeviceError::NotFound`] if the
@@ -51,7 +53,12 @@ impl SyclDevice {
         if let Some(filter) = selector.filter() {
             return SyclDevice::from_sycl_filter(&filter);
         }
-        let candidate = selector.find()?;
+        let candidate = match (selector.find(), selector.filter_of_substitute()) {
+            (Err(error @ DeviceError::NotFound { .. }), Some(filter)) => {
+                return SyclDevice::from_sycl_filter(&filter).map_err(|_| error);
+            }
+            (found, _) => found?,
+        };
         let device = candidate.device.id().addr();
         let known = |place: &Place| matches!(place, Place::OpenCl(place) if place.is_own(device));
         let opened = Opened::find_or(known, |_| Ok(Place::OpenCl(place::Place::new(candidate)?)))?;

@@ -102,8 +102,11 @@ impl Found {
         Ok(Some((unsafe { Context::own(context) }, device)))
     }
 
-    /// Level Zero itself in its context, which is one of Level Zero; `None` if its loader is another one.
-    fn level_zero(&self) -> Result<Option<Arc<LevelZero>>, DeviceError> {
+    /// Level Zero itself in the context; `None` if that is of another backend, or the loader is another one.
+    fn level_zero(&self, about: &PlaceInfo) -> Result<Option<Arc<LevelZero>>, DeviceError> {
+        if about.backend != LEVEL_ZERO {
+            return Ok(None);
+        }
         let mut context = ptr::null_mut();
         // SAFETY: the place is live.
         let status = unsafe { (self.functions.place_level_zero)(self.raw.raw(), &raw mut context) };
@@ -134,7 +137,9 @@ pub(crate) fn list(backend: &'static str) -> Result<Vec<DeviceInfo>, DeviceError
                 let about = about(&found)?;
                 let kind = kind_of(&about)?;
                 let id = DeviceId { backend, index, context: 0 };
-                devices.push(info_of(&about, kind, id, None));
+                let mut info = info_of(&about, kind, id, None);
+                info.capabilities.gates |= found.level_zero(&about)?.is_some();
+                devices.push(info);
             }
             Err(DeviceError::NotFound { .. }) if index > 0 => return Ok(devices),
             Err(error) => return Err(error),
@@ -166,7 +171,7 @@ impl Place {
                 .transpose()?,
             None => None,
         };
-        let level_zero = if about.backend == LEVEL_ZERO { found.level_zero()? } else { None };
+        let level_zero = found.level_zero(&about)?;
         let kind = kind_of(&about)?;
         let id = match &opencl {
             _ if about.backend == LEVEL_ZERO => {

@@ -20,17 +20,24 @@ use crate::libsycl::native;
 ///
 /// | string | device |
 /// | --- | --- |
-/// | `sycl` | the first GPU, otherwise the first accelerator, otherwise the first CPU |
+/// | `sycl` | the first GPU of OpenCL, otherwise the first accelerator, otherwise the first CPU; if there is none, the first of Level Zero |
 /// | `sycl:1` | the second of all devices, in the order of [`SyclDevice::list`](crate::SyclDevice::list) |
-/// | `sycl:cpu`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` | the device of that type with that number, counted from 0 |
-/// | `opencl`, `opencl:cpu:0`, … | the same: SYCL's filter strings |
+/// | `sycl:cpu`, `sycl:cpu:0`, `sycl:gpu:1`, `sycl:accelerator:0` | the device of that type with that number, counted from 0; if OpenCL has none, that of Level Zero |
+/// | `opencl`, `opencl:cpu:0`, … | the same, of OpenCL alone: SYCL's filter strings |
 /// | `level_zero`, `level_zero:gpu:0`, … | the device that SYCL finds by this filter string, through SYCL |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector {
-    /// Whether it is a device of Level Zero.
-    level_zero: bool,
+    backend: Backend,
     kind: Option<Kind>,
     number: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Backend {
+    /// OpenCL, otherwise Level Zero.
+    Any,
+    OpenCl,
+    LevelZero,
 }
 
 /// A device that Haloport can use.
@@ -54,11 +61,12 @@ impl FromStr for Selector {
             DeviceError::invalid("the name of a SYCL device", expected, format!("`{text}`"))
         };
         let mut parts = text.split(':').peekable();
-        let backend = parts.next();
-        if !matches!(backend, Some("sycl" | "opencl" | "level_zero")) {
-            return Err(wrong());
-        }
-        let level_zero = backend == Some("level_zero");
+        let backend = match parts.next() {
+            Some("sycl") => Backend::Any,
+            Some("opencl") => Backend::OpenCl,
+            Some("level_zero") => Backend::LevelZero,
+            _ => return Err(wrong()),
+        };
         let kind = parts.peek().and_then(|part| part.parse().ok());
         if kind.is_some() {
             parts.next();
@@ -67,13 +75,17 @@ impl FromStr for Selector {
         if parts.next().is_some() {
             return Err(wrong());
         }
-        Ok(Selector { level_zero, kind, number })
+        Ok(Selector { backend, kind, number })
     }
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.level_zero { "level_zero" } else { "sycl" })?;
+        f.write_str(match self.backend {
+            Backend::Any => "sycl",
+            Backend::OpenCl => "opencl",
+            Backend::LevelZero => "level_zero",
+        })?;
         self.kind.iter().try_for_each(|kind| write!(f, ":{kind}"))?;
         self.number.iter().try_for_each(|number| write!(f, ":{number}"))
     }
@@ -82,17 +94,25 @@ impl fmt::Display for Selector {
 impl Selector {
     /// The filter string for SYCL, if the device is one that Haloport uses through SYCL.
     pub(crate) fn filter(&self) -> Option<String> {
-        let backend = match self.level_zero {
-            true => "level_zero",
-            false if native::goes_through_sycl() => "opencl",
-            false => return None,
-        };
+        match self.backend {
+            Backend::LevelZero => Some(self.filter_of("level_zero")),
+            _ if native::goes_through_sycl() => Some(self.filter_of("opencl")),
+            _ => None,
+        }
+    }
+
+    /// The filter string for SYCL of a device of Level Zero that stands in for one of OpenCL, which is not there.
+    pub(crate) fn filter_of_substitute(&self) -> Option<String> {
+        (self.backend == Backend::Any).then(|| self.filter_of("level_zero"))
+    }
+
+    fn filter_of(&self, backend: &str) -> String {
         // SYCL's word for accelerators is shorter.
         let kind =
             self.kind.map(|kind| if kind == Kind::Accelerator { "acc".into() } else { kind.to_string() });
         let number = self.number.map(|number| number.to_string());
         let parts = [Some(backend.to_string()), kind, number];
-        Some(parts.into_iter().flatten().collect::<Vec<_>>().join(":"))
+        parts.into_iter().flatten().collect::<Vec<_>>().join(":")
     }
 
     /// The device of this name.
