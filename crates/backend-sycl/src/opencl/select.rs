@@ -240,8 +240,8 @@ mod tests {
             ("sycl:3", "sycl:3"),
             ("sycl:cpu", "sycl:cpu"),
             ("sycl:gpu:1", "sycl:gpu:1"),
-            ("opencl:cpu:0", "sycl:cpu:0"),
-            ("opencl:acc:2", "sycl:accelerator:2"),
+            ("opencl:cpu:0", "opencl:cpu:0"),
+            ("opencl:acc:2", "opencl:accelerator:2"),
             ("level_zero:gpu:0", "level_zero:gpu:0"),
         ] {
             assert_eq!(name.parse::<Selector>().unwrap().to_string(), shown);
