@@ -93,6 +93,11 @@ int failed(int status, std::string text) {
     return status;
 }
 
+int status_of(LateErrors &late) {
+    const std::string text = late.take();
+    return text.empty() ? int(HS_OK) : failed(HS_FAILED, text);
+}
+
 // Runs `action`, and makes a status of an exception: no exception leaves this file.
 template <class Action>
 int guarded(Action action) {
@@ -423,8 +428,15 @@ int hs_queue_wait(hs_queue *queue) {
             return int(HS_OK);
         }
         queue->queue.wait_and_throw();
-        const std::string text = queue->late->take();
-        return text.empty() ? int(HS_OK) : failed(HS_FAILED, text);
+        return status_of(*queue->late);
+    });
+}
+
+int hs_queue_late_error(hs_queue *queue) {
+    return guarded([&] {
+        if (!queue->late) return int(HS_OK);
+        queue->queue.throw_asynchronous();
+        return status_of(*queue->late);
     });
 }
 

@@ -244,7 +244,10 @@ impl Queue {
         let by_marker = !self.in_order || self.place.opencl.is_none();
         let marker = if by_marker { self.marker().ok() } else { None };
         if let Some(marker) = marker {
-            return marker.wait();
+            marker.wait()?;
+            // SAFETY: the queue is live.
+            let status = unsafe { (self.functions().queue_late_error)(self.queue.raw()) };
+            return self.checked(status, "a command of a sycl::queue");
         }
         count_blocking_call();
         // SAFETY: the queue is live.
