@@ -74,7 +74,7 @@ impl AnyDevice {
         self.describe()
     }
 
-    /// The name of its backend: `cpu`, `cuda` or `sycl`.
+    /// The name of its backend: `cpu`, `cuda`, `sycl`, or `level_zero` for a device of that by SYCL.
     pub fn backend(&self) -> &'static str {
         self.info().id.backend
     }
