@@ -8,7 +8,10 @@
 //!
 //! The libraries must be found: an OpenCL loader with one driver of a CPU (`OCL_ICD_VENDORS`), libsycl, and Haloport's library for
 //! it (`HALOPORT_SYCL_SHIM`).
+
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+mod common;
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -17,14 +20,12 @@ use std::time::{Duration, Instant};
 use cl3::context::{create_context, release_context};
 use cl3::device::{CL_DEVICE_TYPE_CPU, get_device_ids};
 use cl3::platform::get_platform_ids;
-use haloport_core::device::{
-    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Stream,
-};
-use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, HaloOrder, Pattern, Split, run_ranks,
-};
+use haloport_core::device::{Buffer, Device, KernelArgument, LaunchConfig, MemoryKind, Stream};
+use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split, run_ranks};
 use haloport_sycl::SyclDevice;
 use libloading::Library;
+
+use common::{Failure, SHORT, bound, check};
 
 /// The number of cells that a rank owns along each axis.
 const LOCAL: usize = 128;
@@ -33,21 +34,6 @@ const SAMPLES: usize = 300;
 /// The number of launches that are timed together.
 const BATCH: usize = 100;
 const BATCHES: usize = 201;
-
-type Failure = haloport_core::Error;
-
-/// A short kernel with arguments of every size.
-const SHORT: KernelSource = KernelSource {
-    name: "short_one",
-    portable: Some(
-        "KERNEL void short_one(GLOBAL double *x, GLOBAL double *y, long n, double a) {\n\
-         \x20   long i = GLOBAL_INDEX(0);\n\
-         \x20   if (i < n) y[i] = a * x[i];\n\
-         }\n",
-    ),
-    host: |_, _| {},
-    parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
-};
 
 fn main() {
     let (opencl, sycl) = match devices() {
@@ -129,48 +115,6 @@ fn timed_exchange(
     exchange.run_blocking()?;
     comm.barrier()?;
     Ok(begin.elapsed())
-}
-
-/// A field whose cells all differ.
-fn bound(
-    pattern: &Pattern,
-    device: &SyclDevice,
-    path: DataPath,
-) -> Result<Exchange<Field<f64, SyclDevice>>, Failure> {
-    let mut field = Field::<f64, SyclDevice>::new(device, pattern)?;
-    let layout = field.layout(0)?.clone();
-    let mut image = vec![-1.0; layout.span().1 as usize];
-    for_each_cell(layout.owned().lower(), layout.owned().upper(), |cell| {
-        image[layout.offset(cell, 0).unwrap() as usize] = value(cell);
-    });
-    field.copy_from(0, &image)?;
-    let options = BindOptions::default().path(path).order(HaloOrder::AllNeighbours);
-    Ok(pattern.bind_with(field, options)?)
-}
-
-fn check(exchange: &Exchange<Field<f64, SyclDevice>>, grid: &Grid) -> Result<(), Failure> {
-    let field = exchange.fields();
-    let (layout, found) = (field.layout(0)?, field.to_vec(0)?);
-    let allocated = layout.allocated();
-    let mut wrong = 0;
-    for_each_cell(allocated.lower(), allocated.upper(), |cell| {
-        let source: Vec<i64> =
-            cell.iter().enumerate().map(|(axis, index)| index.rem_euclid(grid.extent(axis) as i64)).collect();
-        wrong += u64::from(found[layout.offset(cell, 0).unwrap() as usize] != value(&source));
-    });
-    if wrong == 0 { Ok(()) } else { Err(format!("{wrong} cells are wrong").into()) }
-}
-
-fn value(cell: &[i64]) -> f64 {
-    cell.iter().fold(0.0, |value, index| value * 1024.0 + *index as f64)
-}
-
-fn for_each_cell(lower: &[i64], upper: &[i64], mut visit: impl FnMut(&[i64])) {
-    for i in lower[0]..upper[0] {
-        for j in lower[1]..upper[1] {
-            (lower[2]..upper[2]).for_each(|k| visit(&[i, j, k]));
-        }
-    }
 }
 
 /// `DPCTLQueue_SubmitNDRange` in dpctl_sycl_queue_interface.h.

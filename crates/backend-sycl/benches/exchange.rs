@@ -14,24 +14,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+mod common;
+
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{
     BoxCopy, Buffer, CopyAxis, CopyItem, Device, MemoryKind, NextReader, Pointer, Priority,
 };
-use haloport_core::{
-    BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, HaloOrder, Pattern, Schedule, Split,
-    run_ranks,
-};
+use haloport_core::{Communicator, DataPath, Grid, Halo, Pattern, Schedule, Split, run_ranks};
 use haloport_cpu::CpuDevice;
 use haloport_sycl::{SyclDevice, SyclStream};
+
+use common::{Failure, bound, check};
 
 /// The number of cells that a rank owns along each axis.
 const LOCAL: usize = 128;
 const RANKS: usize = 2;
 const SAMPLES: usize = 300;
-
-type Failure = haloport_core::Error;
 
 fn main() {
     let device = match SyclDevice::new() {
@@ -90,8 +89,8 @@ fn exchanges(
     let grid = Grid::new(parts.map(|parts| parts * LOCAL))?.periodic([true; 3])?;
     let domain = Split::even(&grid, parts)?.part(comm.rank()).ok_or("no part")?;
     let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::uniform(halo))?;
-    let mut cpu = bound(&pattern, &CpuDevice::with_threads(1)?)?;
-    let mut other = bound(&pattern, device)?;
+    let mut cpu = bound(&pattern, &CpuDevice::with_threads(1)?, DataPath::Messages)?;
+    let mut other = bound(&pattern, device, DataPath::Messages)?;
     let mut times: [Vec<Duration>; 4] = Default::default();
     for sample in 0..SAMPLES + 10 {
         comm.barrier()?;
@@ -152,44 +151,6 @@ fn keep_to_core(number: usize) {
     }
     #[cfg(not(target_os = "linux"))]
     println!("  rank {number} runs on any core");
-}
-
-/// A field whose cells all differ, bound so that it travels in messages.
-fn bound<D: Device>(pattern: &Pattern, device: &D) -> Result<Exchange<Field<f64, D>>, Failure> {
-    let mut field = Field::<f64, D>::new(device, pattern)?;
-    let layout = field.layout(0)?.clone();
-    let mut image = vec![-1.0; layout.span().1 as usize];
-    for_each_cell(layout.owned().lower(), layout.owned().upper(), |cell| {
-        image[layout.offset(cell, 0).unwrap() as usize] = value(cell);
-    });
-    field.copy_from(0, &image)?;
-    let options = BindOptions::default().path(DataPath::Messages).order(HaloOrder::AllNeighbours);
-    Ok(pattern.bind_with(field, options)?)
-}
-
-fn check<D: Device>(exchange: &Exchange<Field<f64, D>>, grid: &Grid) -> Result<(), Failure> {
-    let field = exchange.fields();
-    let (layout, found) = (field.layout(0)?, field.to_vec(0)?);
-    let allocated = layout.allocated();
-    let mut wrong = 0;
-    for_each_cell(allocated.lower(), allocated.upper(), |cell| {
-        let source: Vec<i64> =
-            cell.iter().enumerate().map(|(axis, index)| index.rem_euclid(grid.extent(axis) as i64)).collect();
-        wrong += u64::from(found[layout.offset(cell, 0).unwrap() as usize] != value(&source));
-    });
-    if wrong == 0 { Ok(()) } else { Err(format!("{wrong} cells are wrong").into()) }
-}
-
-fn value(cell: &[i64]) -> f64 {
-    cell.iter().fold(0.0, |value, index| value * 1024.0 + *index as f64)
-}
-
-fn for_each_cell(lower: &[i64], upper: &[i64], mut visit: impl FnMut(&[i64])) {
-    for i in lower[0]..upper[0] {
-        for j in lower[1]..upper[1] {
-            (lower[2]..upper[2]).for_each(|k| visit(&[i, j, k]));
-        }
-    }
 }
 
 /// The times to pack the six faces of a block of [`LOCAL`]³ cells in a halo, and to unpack them.

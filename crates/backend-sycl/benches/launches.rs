@@ -5,31 +5,20 @@
 //! it with `cargo bench -p haloport-sycl`, and with `OCL_ICD_VENDORS` to choose the driver.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark ends by panicking")]
 
+mod common;
+
 use std::ffi::c_void;
 use std::ptr;
 use std::time::Instant;
 
-use haloport_core::device::{
-    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Stream,
-};
+use haloport_core::device::{Buffer, Device, KernelArgument, LaunchConfig, MemoryKind, Stream};
 use haloport_sycl::SyclDevice;
 use libloading::{Library, Symbol};
 
+use common::SHORT;
+
 const BATCH: usize = 100;
 const ROUNDS: usize = 401;
-
-/// A short kernel with arguments of every size.
-const SHORT: KernelSource = KernelSource {
-    name: "short_one",
-    portable: Some(
-        "KERNEL void short_one(GLOBAL double *x, GLOBAL double *y, long n, double a) {\n\
-         \x20   long i = GLOBAL_INDEX(0);\n\
-         \x20   if (i < n) y[i] = a * x[i];\n\
-         }\n",
-    ),
-    host: |_, _| {},
-    parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::F64],
-};
 
 /// The type of `clEnqueueNDRangeKernel` in CL/cl.h.
 type Enqueue = unsafe extern "C" fn(
