@@ -432,9 +432,10 @@ int hs_queue_wait(hs_queue *queue) {
     });
 }
 
-int hs_queue_late_error(hs_queue *queue) {
+int hs_queue_settle(hs_queue *queue) {
     return guarded([&] {
         if (!queue->late) return int(HS_OK);
+        if (queue->queue.ext_oneapi_empty()) queue->queue.wait();
         queue->queue.throw_asynchronous();
         return status_of(*queue->late);
     });

@@ -130,8 +130,9 @@ const void *hs_queue_handle(const hs_queue *queue);
 int hs_queue_flush(hs_queue *queue);
 /* Blocks until all commands of the queue are complete. */
 int hs_queue_wait(hs_queue *queue);
-/* The error that SYCL has met in a command of the queue since it was last asked, if any. Does not wait. */
-int hs_queue_late_error(hs_queue *queue);
+/* The error that SYCL has met in a command of the queue since it was last asked, if any. If the queue is empty, also has SYCL give
+ * back what it keeps for commands until somebody waits for the queue. Does nothing for a queue of the program. */
+int hs_queue_settle(hs_queue *queue);
 void hs_queue_release(hs_queue *queue);
 
 /* Each of these puts one command into a queue, and does not wait for it. In a queue that is out of order, it is ordered

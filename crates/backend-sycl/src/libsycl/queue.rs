@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use haloport_core::device::{DeviceError, Pointer, Priority};
 
@@ -32,6 +32,8 @@ pub(crate) struct Queue {
     profiling: bool,
     /// A second queue with profiling, made for the first event with timing: queues with profiling are slower.
     clock: OnceLock<Box<Queue>>,
+    /// Held while SYCL waits for the queue itself, which then keeps other threads out, and while the queue gets an event to wait for.
+    settling: Mutex<()>,
 }
 
 /// Opens a gate when this is dropped.
@@ -73,7 +75,16 @@ impl Queue {
         // SAFETY: the queue is live.
         let handle = unsafe { (place.functions().queue_handle)(queue.raw()) }.addr();
         let (place, clock) = (Arc::clone(place), OnceLock::new());
-        Queue { place, queue, handle, in_order: true, immediate: None, profiling, clock }
+        Queue {
+            place,
+            queue,
+            handle,
+            in_order: true,
+            immediate: None,
+            profiling,
+            clock,
+            settling: Mutex::default(),
+        }
     }
 
     /// Makes an in-order queue. The priority is 0, or above or below.
@@ -124,7 +135,7 @@ impl Queue {
         let own = unsafe { (functions.queue_handle)(queue.raw()) }.addr();
         let handle = if borrowed { handle } else { own };
         let (place, clock) = (Arc::clone(place), OnceLock::new());
-        Ok(Queue { place, queue, handle, in_order, immediate, profiling, clock })
+        Ok(Queue { place, queue, handle, in_order, immediate, profiling, clock, settling: Mutex::default() })
     }
 
     /// The address of the `sycl::queue`.
@@ -239,14 +250,17 @@ impl Queue {
     /// Blocks until all commands in the queue are complete.
     ///
     /// For a queue that is out of order, the thread polls, as [`Marker::wait`] does. While DPC++'s adapters for Level Zero wait for a
-    /// queue itself, no other thread can put commands into it.
+    /// queue itself, no other thread can put commands into it; but the second one keeps the kernels of a queue until somebody does.
+    /// So the thread waits for a marker first, and then for the queue if that is empty, while nothing that waits for another thread
+    /// can be put there.
     pub(crate) fn finish(&self) -> Result<(), DeviceError> {
         let by_marker = !self.in_order || self.place.opencl.is_none();
         let marker = if by_marker { self.marker().ok() } else { None };
         if let Some(marker) = marker {
             marker.wait()?;
+            let _settling = self.lock();
             // SAFETY: the queue is live.
-            let status = unsafe { (self.functions().queue_late_error)(self.queue.raw()) };
+            let status = unsafe { (self.functions().queue_settle)(self.queue.raw()) };
             return self.checked(status, "a command of a sycl::queue");
         }
         count_blocking_call();
@@ -302,6 +316,7 @@ impl Queue {
 
     /// Puts a barrier into the queue, and returns the status. `out` is null, or becomes its event.
     fn put_barrier(&self, event: Option<&Marker>, out: *mut Object) -> c_int {
+        let _not_settling = event.map(|_| self.lock());
         if let Some(byte) = self.place.byte_for_markers().filter(|_| self.in_order) {
             return self.put_mark(byte, event, out);
         }
@@ -317,6 +332,10 @@ impl Queue {
         let (list, count) = (event.as_ref().map_or(ptr::null(), ptr::from_ref), usize::from(event.is_some()));
         // SAFETY: queue and event are live, and the queue keeps its place.
         unsafe { (self.functions().mark)(self.queue.raw(), byte.as_ptr().cast(), list, count, out) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn functions(&self) -> &'static Functions {

@@ -120,7 +120,7 @@ functions! {
     queue_handle(Object) -> *const c_void;
     queue_flush(Object) -> c_int;
     queue_wait(Object) -> c_int;
-    queue_late_error(Object) -> c_int;
+    queue_settle(Object) -> c_int;
     queue_release(Object);
     copy(Object, *mut c_void, *const c_void, usize) -> c_int;
     fill(Object, *mut c_void, i32, usize) -> c_int;
