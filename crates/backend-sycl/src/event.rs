@@ -14,6 +14,7 @@ use crate::stream::SyclStream;
 #[derive(Debug)]
 pub struct SyclEvent {
     timing: bool,
+    /// `None` before the event is first recorded, and if the point was reached when it was recorded.
     latest: Mutex<Option<Arc<Point>>>,
 }
 
@@ -31,11 +32,19 @@ impl SyclEvent {
     }
 
     pub(crate) fn record(&self, stream: &SyclStream) -> Result<(), DeviceError> {
+        // All that was put into an immediate stream is complete.
+        let is_reached = stream.is_immediate() && !self.timing;
+        let latest = if is_reached { None } else { Some(Arc::new(self.point(stream)?)) };
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
+        Ok(())
+    }
+
+    /// The point behind all earlier commands of `stream`.
+    fn point(&self, stream: &SyclStream) -> Result<Point, DeviceError> {
         let reached = stream.marker()?;
         let time = if self.timing { Some(stream.time_of(&reached)?) } else { None };
         stream.flush()?;
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Point { reached, time }));
-        Ok(())
+        Ok(Point { reached, time })
     }
 
     /// Makes `stream` wait for the event. If `stream` is immediate, the host waits instead: Intel's CPU runtime
@@ -94,7 +103,7 @@ pub(crate) fn gate(opened: &Opened, stream: &SyclStream) -> Result<Box<dyn FnOnc
 
 impl Event for SyclEvent {
     /// The address of the `cl_event` or `sycl::event` of the latest point, alive until the event is recorded again; 0
-    /// before it is first recorded.
+    /// before it is first recorded, and if it was recorded in an immediate stream without timing.
     fn handle(&self) -> usize {
         self.latest().map_or(0, |point| point.reached.handle())
     }

@@ -34,10 +34,12 @@ pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
     let Some(role) = device.immediate_streams() else { return Ok(()) };
     let immediate = role.create_immediate_stream()?;
     let (slow, long) = (Slow::new(device)?, Slow::new(device)?);
-    let event = device.create_event(true)?;
+    let (event, timed) = (device.create_event(false)?, device.create_event(true)?);
     let is_done = |what: &str| -> Result<(), Failure> {
-        device.record(&event, &immediate)?;
-        ensure!(device.query(&event)?, "{what} was not done when the call returned");
+        for event in [&event, &timed] {
+            device.record(event, &immediate)?;
+            ensure!(device.query(event)?, "{what} was not done when the call returned");
+        }
         Ok(())
     };
     slow.start(&immediate)?;
@@ -60,7 +62,13 @@ pub(super) fn work_in_the_call<D: Device>(device: &D) -> Result<(), Failure> {
     device.stream_wait(&stream, &event)?;
     ensure!(device.query(&event)?, "the host went on before the event that its stream waits for");
     long.look(&stream)?;
+    // The event may be at a point that is not reached.
+    let held = hold(device, &before)?;
+    device.record(&event, &before)?;
     device.record(&event, &stream)?;
+    let reached = device.query(&event)?;
+    drop(held);
+    ensure!(reached, "the event has stayed at an earlier point");
     device.stream_wait(&after, &event)?;
     let value = long.seen(&after)?;
     ensure!(value == RESULT, "a stream that waits read {value}");
