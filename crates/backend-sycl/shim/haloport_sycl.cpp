@@ -432,10 +432,10 @@ int hs_queue_wait(hs_queue *queue) {
     });
 }
 
-int hs_queue_settle(hs_queue *queue) {
+int hs_queue_settle(hs_queue *queue, int32_t alone) {
     return guarded([&] {
         if (!queue->late) return int(HS_OK);
-        if (queue->queue.ext_oneapi_empty()) queue->queue.wait();
+        if (alone && queue->queue.ext_oneapi_empty()) queue->queue.wait();
         queue->queue.throw_asynchronous();
         return status_of(*queue->late);
     });

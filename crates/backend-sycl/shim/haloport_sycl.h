@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. It grows with each change of a function, a structure or their meaning. */
-#define HS_VERSION 2
+#define HS_VERSION 3
 
 /* The statuses. */
 enum { HS_OK = 0, HS_FAILED = 1, HS_NO_MEMORY = 2, HS_NOT_SUPPORTED = 3, HS_NOT_BUILT = 4 };
@@ -130,9 +130,10 @@ const void *hs_queue_handle(const hs_queue *queue);
 int hs_queue_flush(hs_queue *queue);
 /* Blocks until all commands of the queue are complete. */
 int hs_queue_wait(hs_queue *queue);
-/* The error that SYCL has met in a command of the queue since it was last asked, if any. If the queue is empty, also has SYCL give
- * back what it keeps for commands until somebody waits for the queue. Does nothing for a queue of the program. */
-int hs_queue_settle(hs_queue *queue);
+/* The error that SYCL has met in a command of the queue since it was last asked, if any. If `alone` and the queue is empty, also has
+ * SYCL give back what it keeps for commands until somebody waits for the queue: no other thread puts a command there meanwhile, since
+ * DPC++ (2026.2) may follow an event that is not made yet. Does nothing for a queue of the program. */
+int hs_queue_settle(hs_queue *queue, int32_t alone);
 void hs_queue_release(hs_queue *queue);
 
 /* Each of these puts one command into a queue, and does not wait for it. In a queue that is out of order, it is ordered

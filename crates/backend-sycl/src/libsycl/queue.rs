@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use haloport_core::device::{DeviceError, Pointer, Priority};
 
@@ -32,8 +32,8 @@ pub(crate) struct Queue {
     profiling: bool,
     /// A second queue with profiling, made for the first event with timing: queues with profiling are slower.
     clock: OnceLock<Box<Queue>>,
-    /// Held while SYCL waits for the queue itself, which then keeps other threads out, and while the queue gets an event to wait for.
-    settling: Mutex<()>,
+    /// Held for reading while a command is put there, and for writing while SYCL waits for the queue itself, which is empty then.
+    settling: RwLock<()>,
 }
 
 /// Opens a gate when this is dropped.
@@ -83,7 +83,7 @@ impl Queue {
             immediate: None,
             profiling,
             clock,
-            settling: Mutex::default(),
+            settling: RwLock::default(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Queue {
         let own = unsafe { (functions.queue_handle)(queue.raw()) }.addr();
         let handle = if borrowed { handle } else { own };
         let (place, clock) = (Arc::clone(place), OnceLock::new());
-        Ok(Queue { place, queue, handle, in_order, immediate, profiling, clock, settling: Mutex::default() })
+        Ok(Queue { place, queue, handle, in_order, immediate, profiling, clock, settling: RwLock::default() })
     }
 
     /// The address of the `sycl::queue`.
@@ -163,8 +163,10 @@ impl Queue {
         blocking: bool,
     ) -> Result<(), DeviceError> {
         let (from, to) = (source.as_ptr().cast::<c_void>(), target.as_ptr().cast::<c_void>());
+        let putting = self.putting();
         // SAFETY: the caller's promise.
         let status = unsafe { (self.functions().copy)(self.queue.raw(), to, from, bytes) };
+        drop(putting);
         let put = self.checked(status, "sycl::queue::memcpy");
         // Wait even after an error: when this returns the caller may reuse the memory.
         let done = if blocking { self.finish() } else { Ok(()) };
@@ -187,6 +189,7 @@ impl Queue {
         bytes: usize,
     ) -> Result<(), DeviceError> {
         let byte = element.first().map_or(0, |byte| i32::from(*byte));
+        let _putting = self.putting();
         // SAFETY: the caller's promise.
         let status =
             unsafe { (self.functions().fill)(self.queue.raw(), target.as_ptr().cast(), byte, bytes) };
@@ -200,6 +203,7 @@ impl Queue {
     pub(crate) unsafe fn launch(&self, kernel: &Kernel, range: NdRange) -> Result<(), DeviceError> {
         let arguments = kernel.arguments();
         let (global, group) = (range.global.as_ptr(), range.group.as_ptr());
+        let _putting = self.putting();
         // SAFETY: queue and kernel are live, the sizes have three numbers each, the arguments' values live as long as the
         // kernel, and the caller promised that it may run.
         let status = unsafe {
@@ -258,9 +262,11 @@ impl Queue {
         let marker = if by_marker { self.marker().ok() } else { None };
         if let Some(marker) = marker {
             marker.wait()?;
-            let _settling = self.lock();
-            // SAFETY: the queue is live.
-            let status = unsafe { (self.functions().queue_settle)(self.queue.raw()) };
+            // Where another thread puts a command there, a later call settles.
+            let settling = self.settling.try_write();
+            // SAFETY: the queue is live, and no other thread puts commands there while the lock is held.
+            let status =
+                unsafe { (self.functions().queue_settle)(self.queue.raw(), i32::from(settling.is_ok())) };
             return self.checked(status, "a command of a sycl::queue");
         }
         count_blocking_call();
@@ -316,7 +322,7 @@ impl Queue {
 
     /// Puts a barrier into the queue, and returns the status. `out` is null, or becomes its event.
     fn put_barrier(&self, event: Option<&Marker>, out: *mut Object) -> c_int {
-        let _not_settling = event.map(|_| self.lock());
+        let _putting = self.putting();
         if let Some(byte) = self.place.byte_for_markers().filter(|_| self.in_order) {
             return self.put_mark(byte, event, out);
         }
@@ -334,8 +340,9 @@ impl Queue {
         unsafe { (self.functions().mark)(self.queue.raw(), byte.as_ptr().cast(), list, count, out) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps SYCL from waiting for the queue itself while a command is put there.
+    fn putting(&self) -> RwLockReadGuard<'_, ()> {
+        self.settling.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn functions(&self) -> &'static Functions {

@@ -13,7 +13,7 @@ use haloport_core::device::{DeviceError, DeviceId};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// The version of the interface that this file declares.
-const VERSION: c_int = 2;
+const VERSION: c_int = 3;
 
 /// The major versions of libsycl that the library can be built for, the newest first.
 const MAJORS: [u32; 2] = [9, 8];
@@ -120,7 +120,7 @@ functions! {
     queue_handle(Object) -> *const c_void;
     queue_flush(Object) -> c_int;
     queue_wait(Object) -> c_int;
-    queue_settle(Object) -> c_int;
+    queue_settle(Object, i32) -> c_int;
     queue_release(Object);
     copy(Object, *mut c_void, *const c_void, usize) -> c_int;
     fill(Object, *mut c_void, i32, usize) -> c_int;
