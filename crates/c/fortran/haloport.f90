@@ -455,7 +455,7 @@ contains
     integer, intent(in) :: mpi
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_comm_create(int(mpi, c_int64_t), comm%handle), stat, errmsg)
+    call ended(hpf_comm_create(int(mpi, c_int64_t), comm%handle), 'hp_comm_create', stat, errmsg)
   end subroutine
 
   ! Ranks that are threads of this process, one for each element.
@@ -465,7 +465,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     type(c_ptr) :: handles(max(size(comms), 1))
     handles = c_null_ptr
-    call ended(hpf_comm_threads(int(size(comms), c_int32_t), handles), stat, errmsg)
+    call ended(hpf_comm_threads(int(size(comms), c_int32_t), handles), 'hp_comm_threads', stat, errmsg)
     comms%handle = handles(:size(comms))
   end subroutine
 
@@ -475,7 +475,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: rank
-    call ended(hp_comm_rank(self%handle, rank), stat, errmsg)
+    call ended(hp_comm_rank(self%handle, rank), 'rank', stat, errmsg)
     comm_rank = int(rank)
   end function
 
@@ -485,7 +485,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: ranks
-    call ended(hp_comm_size(self%handle, ranks), stat, errmsg)
+    call ended(hp_comm_size(self%handle, ranks), 'size', stat, errmsg)
     comm_size = int(ranks)
   end function
 
@@ -494,7 +494,7 @@ contains
     class(hp_comm), intent(in) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hp_comm_barrier(self%handle), stat, errmsg)
+    call ended(hp_comm_barrier(self%handle), 'barrier', stat, errmsg)
   end subroutine
 
   ! The time in seconds after which a wait for other ranks fails; 0 for never. By default the environment variable
@@ -504,7 +504,7 @@ contains
     real(c_double), intent(in) :: seconds
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hp_comm_set_time_limit(self%handle, seconds), stat, errmsg)
+    call ended(hp_comm_set_time_limit(self%handle, seconds), 'set_time_limit', stat, errmsg)
   end subroutine
 
   ! The time in seconds after which a wait for other ranks is a warning; 0 for never. By default the environment variable
@@ -514,7 +514,7 @@ contains
     real(c_double), intent(in) :: seconds
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hp_comm_set_warn_after(self%handle, seconds), stat, errmsg)
+    call ended(hp_comm_set_warn_after(self%handle, seconds), 'set_warn_after', stat, errmsg)
   end subroutine
 
   ! Passes warnings, such as "rank 0 has waited 60.0 s for ...", and errors that no call returns to `log`, a procedure of a module, which
@@ -526,7 +526,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     ! Without `log` the one before stays, for calls that have begun.
     if (present(log)) logger => log
-    call ended(hpf_set_log(merge(1_c_int32_t, 0_c_int32_t, present(log))), stat, errmsg)
+    call ended(hpf_set_log(merge(1_c_int32_t, 0_c_int32_t, present(log))), 'hp_set_log', stat, errmsg)
   end subroutine
 
   ! Calls the procedure of the program with a line of `length` characters.
@@ -549,7 +549,8 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8_c_int32_t, 1_c_int32_t, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8_c_int32_t, 1_c_int32_t, c_loc(value)), &
+      'all_reduce', stat, errmsg)
   end subroutine
 
   subroutine reduce_real32(self, value, reduction, stat, errmsg)
@@ -558,7 +559,8 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 1_c_int32_t, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 1_c_int32_t, c_loc(value)), &
+      'all_reduce', stat, errmsg)
   end subroutine
 
   subroutine reduce_int64(self, value, reduction, stat, errmsg)
@@ -567,7 +569,8 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8_c_int32_t, 0_c_int32_t, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 8_c_int32_t, 0_c_int32_t, c_loc(value)), &
+      'all_reduce', stat, errmsg)
   end subroutine
 
   ! The sum is modulo 2^32.
@@ -577,7 +580,8 @@ contains
     character(*), intent(in) :: reduction
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 0_c_int32_t, c_loc(value)), stat, errmsg)
+    call ended(hpf_all_reduce(self%handle, trim(reduction)//c_null_char, 4_c_int32_t, 0_c_int32_t, c_loc(value)), &
+      'all_reduce', stat, errmsg)
   end subroutine
 
   ! The sum of the values of all ranks, or of their products with as many weights, as that of real numbers, rounded once: the same
@@ -590,7 +594,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     real(c_double) :: sum
-    call ended(hpf_sum_exact(self%handle, 8_c_int32_t, sum, values, weights), stat, errmsg)
+    call ended(hpf_sum_exact(self%handle, 8_c_int32_t, sum, values, weights), 'sum_exact', stat, errmsg)
   end function
 
   function sum_exact_real32(self, values, weights, stat, errmsg) result(sum)
@@ -600,7 +604,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     real(c_double) :: sum
-    call ended(hpf_sum_exact(self%handle, 4_c_int32_t, sum, values, weights), stat, errmsg)
+    call ended(hpf_sum_exact(self%handle, 4_c_int32_t, sum, values, weights), 'sum_exact', stat, errmsg)
   end function
 
   ! Exact sums of `nflds` columns, in one message. `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k of all
@@ -613,7 +617,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call ended(hpf_reprosum(commid%handle, arr, arr_gsum, int(nsummands, c_int64_t), int(dsummands, c_int64_t), &
-      int(nflds, c_int64_t)), stat, errmsg)
+      int(nflds, c_int64_t)), 'hp_reprosum_calc', stat, errmsg)
   end subroutine
 
   subroutine comm_free(self, stat, errmsg)
@@ -623,7 +627,7 @@ contains
     integer(c_int) :: code
     code = hp_comm_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
-    call ended(code, stat, errmsg)
+    call ended(code, 'free', stat, errmsg)
   end subroutine
 
   ! --- Patterns ---
@@ -652,7 +656,7 @@ contains
       if (size(owners) == size(ids)) ranks(:size(ids)) = narrow('owners', owners)
     end if
     call ended(hpf_pattern_ids(comm%handle, cells, all_ids, marks, ranks, flag(present(owners)), pattern%handle), &
-      stat, errmsg)
+      'hp_pattern_create', stat, errmsg)
   end subroutine
 
   subroutine pattern_of_ids_32(pattern, comm, ids, owned, owners, stat, errmsg)
@@ -778,7 +782,7 @@ contains
     end if
     pattern%axes = int(axes, c_int32_t)
     call ended(hpf_pattern_grid(comm%handle, int(axes, c_int32_t), extents, widths, periodic, parts, faces, sphere, pivot, &
-      kind_of_points, ends_at_walls, other, int(boxes, c_int32_t), first, past, pattern%handle), stat, errmsg)
+      kind_of_points, ends_at_walls, other, int(boxes, c_int32_t), first, past, pattern%handle), 'hp_pattern_create', stat, errmsg)
   end subroutine
 
   ! `cells` cells on each rank, with the lists that the program has made itself: to each rank of `send_to`, counted from 0, go as
@@ -800,7 +804,7 @@ contains
       size(send_to, kind=c_int32_t), narrow('send_to', send_to), int(send_counts, c_int64_t), &
       narrow('send_cells', send_cells) - 1_c_int32_t, &
       size(receive_from, kind=c_int32_t), narrow('receive_from', receive_from), int(receive_counts, c_int64_t), &
-      narrow('receive_cells', receive_cells) - 1_c_int32_t, pattern%handle), stat, errmsg)
+      narrow('receive_cells', receive_cells) - 1_c_int32_t, pattern%handle), 'hp_pattern_create', stat, errmsg)
   end subroutine
 
   ! A redistribution takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
@@ -818,7 +822,7 @@ contains
     if (present(fill_halo)) fills = flag(fill_halo)
     pattern%axes = source%axes
     pattern%sides = source%sides + target%sides
-    call ended(hpf_pattern_redistribution(source%handle, target%handle, fills, pattern%handle), stat, errmsg)
+    call ended(hpf_pattern_redistribution(source%handle, target%handle, fills, pattern%handle), 'hp_pattern_create', stat, errmsg)
   end subroutine
 
   ! A number of 4 bytes of each number, as haloport.h takes them. If one has no room there, the next call is refused.
@@ -929,6 +933,7 @@ contains
     integer, intent(in), optional :: domain
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    character(9), parameter :: names(0:2) = ['owned    ', 'with_halo', 'interior ']
     integer(c_int64_t) :: first(4), past(4)
     integer(c_int) :: code
     integer :: axes, number
@@ -946,7 +951,7 @@ contains
       lower = int(first(:axes) + 1)
       upper = int(past(:axes))
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, trim(names(which)), stat, errmsg)
   end subroutine
 
   ! Fails unless default integers have room for a number of 0 or more.
@@ -974,7 +979,7 @@ contains
     integer(c_int) :: code
     code = hp_pattern_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
-    call ended(code, stat, errmsg)
+    call ended(code, 'free', stat, errmsg)
   end subroutine
 
   ! --- Memory ---
@@ -1000,7 +1005,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real64_2(memory, pattern, array, levels, stat, errmsg)
@@ -1020,7 +1025,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):, lower(2):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real64_3(memory, pattern, array, levels, stat, errmsg)
@@ -1040,7 +1045,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):, lower(2):, lower(3):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real64_4(memory, pattern, array, levels, stat, errmsg)
@@ -1060,7 +1065,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):, lower(2):, lower(3):, lower(4):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real32_1(memory, pattern, array, levels, stat, errmsg)
@@ -1080,7 +1085,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real32_2(memory, pattern, array, levels, stat, errmsg)
@@ -1100,7 +1105,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):, lower(2):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real32_3(memory, pattern, array, levels, stat, errmsg)
@@ -1120,7 +1125,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):, lower(2):, lower(3):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   subroutine allocate_real32_4(memory, pattern, array, levels, stat, errmsg)
@@ -1140,7 +1145,7 @@ contains
       call c_f_pointer(address, all, extents)
       array(lower(1):, lower(2):, lower(3):, lower(4):) => all
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'hp_allocate', stat, errmsg)
   end subroutine
 
   ! The memory of an array of reals of that many bytes, and its bounds.
@@ -1181,7 +1186,7 @@ contains
     integer(c_int) :: code
     code = hp_memory_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
-    call ended(code, stat, errmsg)
+    call ended(code, 'free', stat, errmsg)
   end subroutine
 
   ! --- Plans ---
@@ -1253,7 +1258,7 @@ contains
     call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, words, directions, origin, keeps, flights, way, &
       combine, zeroes, plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
-      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'hp_plan_create', stat, errmsg)
   end subroutine
 
   ! Fills the halos of these arrays: as many as the plan was made for, of these layouts. Returns when the halos are in place; on
@@ -1274,7 +1279,7 @@ contains
     number = 0
     call ended(hpf_call(self%handle, 0_c_int32_t, order%kind, order%handle, 0_c_int32_t, number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
-      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'update', stat, errmsg)
   end subroutine
 
   ! Starts an exchange: sends, and returns without waiting for neighbours. Until it is finished, owned cells near those of other
@@ -1299,7 +1304,7 @@ contains
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20)
     if (present(ticket)) ticket%number = number
-    call ended(code, stat, errmsg)
+    call ended(code, 'start', stat, errmsg)
   end subroutine
 
   ! Finishes the exchange of these arrays, which `ticket` names; without it the one in flight, if `in_flight` of the plan is 1. Each
@@ -1323,7 +1328,7 @@ contains
     if (present(ticket)) number = ticket%number
     call ended(hpf_call(self%handle, 2_c_int32_t, order%kind, order%handle, flag(present(ticket)), number, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
-      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), stat, errmsg)
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'finish', stat, errmsg)
   end subroutine
 
   ! Makes progress, and tells whether `finish` of this ticket would return without waiting for a neighbour; `.false.` after a
@@ -1337,7 +1342,7 @@ contains
     integer(c_int32_t) :: ready
     number = 0
     if (present(ticket)) number = ticket%number
-    call ended(hpf_ready(self%handle, flag(present(ticket)), number, ready), stat, errmsg)
+    call ended(hpf_ready(self%handle, flag(present(ticket)), number, ready), 'ready', stat, errmsg)
     plan_ready = ready /= 0
   end function
 
@@ -1383,7 +1388,7 @@ contains
         text(place:place) = found(place)
       end do
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, trim(merge('hp_describe', 'describe   ', of_machine == 1)), stat, errmsg)
   end subroutine
 
   ! Ends the exchanges in flight, and frees the plan.
@@ -1394,7 +1399,7 @@ contains
     integer(c_int) :: code
     code = hpf_plan_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
-    call ended(code, stat, errmsg)
+    call ended(code, 'free', stat, errmsg)
   end subroutine
 
   ! --- Messages of any size ---
@@ -1422,7 +1427,7 @@ contains
     if (present(sources) .neqv. present(destinations)) call hpf_complain( &
       'sources, destinations: expected both, or neither, found one of them'//c_null_char)
     call ended(hpf_sparse_create(comm%handle, flag(present(sources)), size(come_from, kind=c_int32_t), come_from, &
-      size(go_to, kind=c_int32_t), go_to, sparse%handle), stat, errmsg)
+      size(go_to, kind=c_int32_t), go_to, sparse%handle), 'hp_sparse_create', stat, errmsg)
   end subroutine
 
   ! `start` and `finish` in one call.
@@ -1441,7 +1446,7 @@ contains
     else
       allocate (sources(0), bytes(0))
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'exchange', stat, errmsg)
   end subroutine
 
   ! Starts a round: to each rank of `destinations` go as many elements of `values`, one after the other along its last axis, as `counts`
@@ -1453,7 +1458,7 @@ contains
     type(*), intent(in) :: values(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(start_messages(self, destinations, counts, values), stat, errmsg)
+    call ended(start_messages(self, destinations, counts, values), 'start', stat, errmsg)
   end subroutine
 
   ! Finishes the round: waits until it is complete, and makes lists of the sources of the messages that have come, and of their
@@ -1467,7 +1472,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     integer(c_int) :: code
     call finish_messages(self, sources, bytes, code)
-    call ended(code, stat, errmsg)
+    call ended(code, 'finish', stat, errmsg)
   end subroutine
 
   integer(c_int) function start_messages(sparse, destinations, counts, values)
@@ -1500,7 +1505,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: ready
-    call ended(hpf_sparse_ready(self%handle, ready), stat, errmsg)
+    call ended(hpf_sparse_ready(self%handle, ready), 'ready', stat, errmsg)
     sparse_ready = ready /= 0
   end function
 
@@ -1515,7 +1520,7 @@ contains
     integer(c_int64_t) :: place
     place = 0
     if (present(message)) place = int(message, c_int64_t)
-    call ended(hpf_sparse_take(self%handle, flag(present(message)), place, array), stat, errmsg)
+    call ended(hpf_sparse_take(self%handle, flag(present(message)), place, array), 'take', stat, errmsg)
   end subroutine
 
   ! Waits for a round in flight, discards its messages, and frees the exchange.
@@ -1526,7 +1531,7 @@ contains
     integer(c_int) :: code
     code = hpf_sparse_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
-    call ended(code, stat, errmsg)
+    call ended(code, 'free', stat, errmsg)
   end subroutine
 
   ! `hp_line_create(line, comm, items)` makes a line of ranks, in their order: each owns consecutive items, or none, such as rows
@@ -1541,7 +1546,7 @@ contains
     integer(c_int64_t), intent(in) :: items
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_line_create(comm%handle, 1_c_int32_t, 1_c_int64_t, items, line%handle), stat, errmsg)
+    call ended(hpf_line_create(comm%handle, 1_c_int32_t, 1_c_int64_t, items, line%handle), 'hp_line_create', stat, errmsg)
   end subroutine
 
   subroutine line_even_32(line, comm, items, stat, errmsg)
@@ -1563,7 +1568,7 @@ contains
     ends = 1
     call check_length('items', size(items), 2)
     if (size(items) == 2) ends = items
-    call ended(hpf_line_create(comm%handle, 0_c_int32_t, ends(1), ends(2), line%handle), stat, errmsg)
+    call ended(hpf_line_create(comm%handle, 0_c_int32_t, ends(1), ends(2), line%handle), 'hp_line_create', stat, errmsg)
   end subroutine
 
   subroutine line_of_items_32(line, comm, items, stat, errmsg)
@@ -1582,7 +1587,7 @@ contains
     integer(c_int64_t), intent(out) :: lower, upper
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_line_items(self%handle, lower, upper), stat, errmsg)
+    call ended(hpf_line_items(self%handle, lower, upper), 'items', stat, errmsg)
   end subroutine
 
   subroutine items_32(self, lower, upper, stat, errmsg)
@@ -1600,7 +1605,7 @@ contains
       lower = int(first, c_int32_t)
       upper = int(last, c_int32_t)
     end if
-    call ended(code, stat, errmsg)
+    call ended(code, 'items', stat, errmsg)
   end subroutine
 
   ! The rank before this one, which may own no items; -1 if there is none, and after a failure.
@@ -1609,7 +1614,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: left, right
-    call ended(hpf_line_neighbours(self%handle, left, right), stat, errmsg)
+    call ended(hpf_line_neighbours(self%handle, left, right), 'left', stat, errmsg)
     line_left = int(left)
   end function
 
@@ -1619,7 +1624,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: left, right
-    call ended(hpf_line_neighbours(self%handle, left, right), stat, errmsg)
+    call ended(hpf_line_neighbours(self%handle, left, right), 'right', stat, errmsg)
     line_right = int(right)
   end function
 
@@ -1637,7 +1642,7 @@ contains
     if (code == 0) code = hpf_line_finish(self%handle, sizes(1), sizes(2))
     if (present(left_bytes)) left_bytes = sizes(1)
     if (present(right_bytes)) right_bytes = sizes(2)
-    call ended(code, stat, errmsg)
+    call ended(code, 'exchange', stat, errmsg)
   end subroutine
 
   ! Starts a round: sends `left` to the rank before this one and `right` to the rank after it: arrays of any type, kind and rank,
@@ -1648,7 +1653,7 @@ contains
     type(*), intent(in), optional :: left(..), right(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_line_start(self%handle, left, right), stat, errmsg)
+    call ended(hpf_line_start(self%handle, left, right), 'start', stat, errmsg)
   end subroutine
 
   ! Finishes the round: waits for the two ranks beside this one alone, and tells the sizes in bytes of the payloads that have come
@@ -1663,7 +1668,7 @@ contains
     code = hpf_line_finish(self%handle, sizes(1), sizes(2))
     if (present(left_bytes)) left_bytes = sizes(1)
     if (present(right_bytes)) right_bytes = sizes(2)
-    call ended(code, stat, errmsg)
+    call ended(code, 'finish', stat, errmsg)
   end subroutine
 
   ! Makes progress, and tells whether `finish` would return without waiting for a neighbour; `.false.` after a failure. Does not
@@ -1673,7 +1678,7 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     integer(c_int32_t) :: ready
-    call ended(hpf_line_ready(self%handle, ready), stat, errmsg)
+    call ended(hpf_line_ready(self%handle, ready), 'ready', stat, errmsg)
     line_ready = ready /= 0
   end function
 
@@ -1684,7 +1689,7 @@ contains
     type(*), intent(inout), optional :: left(..), right(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_line_take(self%handle, left, right), stat, errmsg)
+    call ended(hpf_line_take(self%handle, left, right), 'take', stat, errmsg)
   end subroutine
 
   ! Waits for a round in flight, discards its payloads, and frees the line.
@@ -1695,20 +1700,23 @@ contains
     integer(c_int) :: code
     code = hpf_line_free(self%handle)
     if (code == 0) self%handle = c_null_ptr
-    call ended(code, stat, errmsg)
+    call ended(code, 'free', stat, errmsg)
   end subroutine
 
   ! --- Errors ---
 
-  ! Passes the result of a call to its caller. If the caller does not take `stat`, a failure ends the program.
-  subroutine ended(code, stat, errmsg)
+  ! Passes the result of a call to its caller. If the caller does not take `stat`, a failure ends the program. `name` is that of the
+  ! procedure, as programs call it.
+  subroutine ended(code, name, stat, errmsg)
     integer(c_int), intent(in) :: code
+    character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(len=1000) :: text
     if (present(stat)) stat = int(code)
     if (code == 0) return
     call hpf_message(text, int(len(text), c_int))
+    text = name//': '//text
     if (present(errmsg)) errmsg = text
     if (.not. present(stat)) then
       write (error_unit, '(a)') trim(text)

@@ -103,11 +103,18 @@ static size_t replaced(const char *text, int about, int axes, char *to, size_t r
     return 0;
 }
 
+/* The text of the last failure of haloport.h, without the name of its function: the module has that of its procedure. */
+static const char *text_of_failure(void) {
+    const char *text = hp_message(), *end = text;
+    while (is_word(*end)) end++;
+    return strncmp(text, "hp_", 3) == 0 && strncmp(end, ": ", 2) == 0 ? end + 2 : text;
+}
+
 /* Keeps the text of a failure of haloport.h, as programs in Fortran count and name things; `axes` are those of the grid. */
 static int ended_of(hp_status status, int about, int axes) {
     message[0] = 0;
     if (status == HP_OK) return 0;
-    const char *text = hp_message(), *first = text;
+    const char *text = text_of_failure(), *first = text;
     size_t used = 0;
     while (*text && used + 1 < sizeof message) {
         char made[80];
@@ -162,7 +169,7 @@ int hpf_comm_create(int64_t mpi, hp_comm **comm) {
 
 /* Writes the text of the last failure, with blanks up to its end. */
 void hpf_message(char *text, int length) {
-    const char *found = message[0] ? message : hp_message();
+    const char *found = message[0] ? message : text_of_failure();
     size_t bytes = strlen(found), room = length > 0 ? (size_t)length : 0;
     memset(text, ' ', room);
     memcpy(text, found, bytes < room ? bytes : room);
