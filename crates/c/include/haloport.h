@@ -463,7 +463,9 @@ hp_status hp_sparse_between(hp_comm *comm, int32_t source_count, const int32_t *
 
 /*
  * Starts a round: sends the `bytes[k]` bytes at `data[k]` to rank `destinations[k]`, for each k below `messages`. Messages for one
- * destination come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting. Not
+ * destination come in their order here. Copies them, so that the caller may change them afterwards, and returns without waiting for
+ * others. Messages in memory of CUDA are recognised by their addresses, as arrays are (see "Devices"), and copied after the work in
+ * the legacy default stream of their device: wait for other streams first; messages that have come are in memory of the host. Not
  * collective: if an argument is wrong, this rank alone has a failure, and no round is started; other ranks wait for the one that
  * it starts next. HP_IN_FLIGHT if a round was started and not finished.
  */
@@ -501,7 +503,10 @@ hp_status hp_sparse_free(hp_sparse *sparse);
  * rounds, which make progress as those of hp_sparse do.
  */
 
-/* A payload, which is passed by value and will never have more members: `bytes` bytes in memory of the host. If `bytes` is HP_NO_PAYLOAD there is none; a payload of 0 bytes is one. */
+/*
+ * A payload, which is passed by value and will never have more members. One that is sent may be in memory of CUDA, as messages of
+ * hp_sparse_start; one that has come is in memory of the host. If `bytes` is HP_NO_PAYLOAD there is none; a payload of 0 bytes is one.
+ */
 typedef struct hp_payload {
     int64_t bytes;
     const void *data;          /* of a payload that has come aligned as memory of malloc is; may be null if there are no bytes */

@@ -1,10 +1,10 @@
 //! Pointers and numbers that callers pass.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 
 use crate::handle::{Handle, Kind};
-use crate::status::{Failure, Status};
+use crate::status::Failure;
 
 /// The elements of an array of the caller; none may be there if their number is 0.
 ///
@@ -49,26 +49,6 @@ pub(crate) unsafe fn slice_mut<'a, T>(
 pub(crate) unsafe fn one<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { slice(pointer, 1, name) }.map(|found| &found[0])
-}
-
-/// A copy of bytes of the caller. The arguments have their names.
-///
-/// # Safety
-/// Unless it is null, `first` is the address of that many bytes, which nothing writes meanwhile.
-pub(crate) unsafe fn copied(
-    (bytes, name_of_bytes): (i64, &str),
-    (first, name_of_first): (*const c_void, &str),
-) -> Result<Vec<u8>, Failure> {
-    let bytes = count(bytes, name_of_bytes)?;
-    // SAFETY: the caller's promise.
-    let found = unsafe { slice(first.cast::<u8>(), bytes, name_of_first)? };
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes).map_err(|_| Failure {
-        status: Status::NoMemory,
-        text: format!("{name_of_first}: expected memory for a copy of {bytes} bytes, found none"),
-    })?;
-    copy.extend_from_slice(found);
-    Ok(copy)
 }
 
 /// A struct of the header, which starts with its size.

@@ -4,7 +4,7 @@
 //!
 //! - `plan`: exchanges; `fields`: their arrays; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours
 //!   copy straight from;
-//! - `messages`: messages of any size; `line`: payloads along a line of ranks;
+//! - `messages`: messages of any size; `line`: payloads along a line of ranks; `payload`: the bytes of both;
 //! - `pattern`, `comm`: which cells each rank owns, and the ranks; `domains`: what an `hp_pattern` stands for;
 //! - `array`, `element`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
@@ -30,6 +30,7 @@ mod log;
 mod memory;
 mod messages;
 mod pattern;
+mod payload;
 mod plan;
 mod status;
 mod stream;

@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use haloport::Communicator;
 use haloport::line::{Line, LineExchange, Payloads};
 
-use crate::arguments::{check_place, clear, copied, count, make, write};
+use crate::arguments::{check_place, clear, count, make, write};
 use crate::comm::{agree, communicator};
 use crate::handle::{Handle, kind};
 use crate::messages::first_byte;
+use crate::payload::Reader;
 use crate::status::{Failure, Status, call};
 
 /// `HP_NO_PAYLOAD` of the header.
@@ -25,6 +26,7 @@ pub(crate) struct CPayload {
 /// An exchange, and the payloads of the last round that was finished.
 pub(crate) struct Passing {
     exchange: LineExchange,
+    reader: Reader,
     came: Payloads,
 }
 
@@ -197,27 +199,33 @@ impl CPayload {
     ///
     /// # Safety
     /// As the header says of payloads.
-    unsafe fn copied(self, name: &str) -> Result<Option<Vec<u8>>, Failure> {
+    unsafe fn copied(self, name: &str, reader: &mut Reader) -> Result<Option<Vec<u8>>, Failure> {
         if self.bytes == NO_PAYLOAD {
             return Ok(None);
         }
         let [bytes, data] = ["bytes", "data"].map(|member| format!("{name}.{member}"));
         // SAFETY: the caller's promise.
-        unsafe { copied((self.bytes, &bytes), (self.data, &data)) }.map(Some)
+        unsafe { reader.copied((self.bytes, &bytes), (self.data, &data)) }.map(Some)
     }
 }
 
 impl Passing {
     /// Collective.
     fn new(line: &Line) -> Result<Passing, Failure> {
-        Ok(Passing { exchange: LineExchange::new(line)?, came: Payloads::default() })
+        Ok(Passing {
+            exchange: LineExchange::new(line)?,
+            reader: Reader::default(),
+            came: Payloads::default(),
+        })
     }
 
     /// # Safety
     /// The payloads are as the header says.
     unsafe fn start(&mut self, left: CPayload, right: CPayload) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
-        let pass = unsafe { Payloads { left: left.copied("left")?, right: right.copied("right")? } };
+        let (left, right) =
+            unsafe { (left.copied("left", &mut self.reader)?, right.copied("right", &mut self.reader)?) };
+        let pass = Payloads { left, right };
         Ok(self.exchange.begin(pass)?)
     }
 

@@ -4,9 +4,10 @@ use std::ffi::c_void;
 
 use haloport::{Communicator, SparseExchange};
 
-use crate::arguments::{check_place, clear, copied, count, make, slice, write};
+use crate::arguments::{check_place, clear, count, make, slice, write};
 use crate::comm::{agree, communicator, rank};
 use crate::handle::{Handle, kind};
+use crate::payload::Reader;
 use crate::status::{Failure, Status, call};
 
 /// `hp_received` of the header: a message that has come.
@@ -25,6 +26,7 @@ unsafe impl Send for CReceived {}
 /// An exchange, and the messages of the last round that was finished.
 pub(crate) struct Messages {
     exchange: SparseExchange,
+    reader: Reader,
     came: Vec<(usize, Vec<u8>)>,
     /// Those messages as the caller sees them.
     listed: Vec<CReceived>,
@@ -145,7 +147,7 @@ extern "C" fn hp_sparse_free(sparse: Handle<Messages>) -> Status {
 
 impl Messages {
     fn new(exchange: SparseExchange) -> Messages {
-        Messages { exchange, came: Vec::new(), listed: Vec::new() }
+        Messages { exchange, reader: Reader::default(), came: Vec::new(), listed: Vec::new() }
     }
 
     /// # Safety
@@ -173,7 +175,8 @@ impl Messages {
             let destination = rank(destinations[message], ranks, format_args!("destinations[{message}]"))?;
             let [named_bytes, named_data] = [format!("bytes[{message}]"), format!("data[{message}]")];
             // SAFETY: as above.
-            let copy = unsafe { copied((bytes[message], &named_bytes), (data[message], &named_data))? };
+            let copy =
+                unsafe { self.reader.copied((bytes[message], &named_bytes), (data[message], &named_data))? };
             made.push((destination, copy));
         }
         Ok(self.exchange.begin_with(made)?)

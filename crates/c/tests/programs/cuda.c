@@ -1,5 +1,5 @@
 /*
- * Addresses of CUDA: what plans take for memory of a device, and what they refuse. Runs on a driver that records and computes
+ * Addresses of CUDA: what plans and messages take for memory of a device, and what they refuse. Runs on a driver that records and computes
  * nothing, so the values of halos are not looked at: cuda
  */
 #include <dlfcn.h>
@@ -56,6 +56,18 @@ static void find(const char *name, void *function) {
 static void count(const char *text, size_t bytes, void *of) {
     (void)text;
     *(size_t *)of += bytes;
+}
+
+static void count_copies(const char *text, size_t bytes, void *of) {
+    const char word[] = "cuMemcpyAsync";
+    for (size_t at = 0; at + sizeof word <= bytes; at++) *(int *)of += memcmp(text + at, word, sizeof word - 1) == 0;
+}
+
+/* The number of copies by the driver since it was last asked. */
+static int copies(void) {
+    int found = 0;
+    take_calls(count_copies, &found);
+    return found;
 }
 
 /* Whether the driver was called since it was last asked. */
@@ -208,6 +220,34 @@ int main(void) {
     REFUSED(HP_ARGUMENT, "data[0]", hp_exchange(plan, mixed, by_default));
     CHECK(hp_plan_free(plan));
     CHECK(hp_pattern_free(pattern));
+
+    /* Messages in memory of CUDA, which only the driver can copy. */
+    double one[CELLS] = {1, 2, 3};
+    hp_sparse *sparse;
+    CHECK(hp_sparse_create(comm, &sparse));
+    const void *parts[] = {there, one, managed, there}, *outside[] = {elsewhere}, *past[] = {(char *)there + sizeof(double)};
+    int32_t self[4] = {0};
+    int64_t sizes[] = {sizeof one, sizeof one, sizeof one, 0}, came = 0;
+    const hp_received *list;
+    copies();
+    CHECK(hp_sparse_start(sparse, 4, self, sizes, parts));
+    if (copies() != 2) FAIL("expected copies by the driver of the messages in its memory");
+    CHECK(hp_sparse_finish(sparse, &came, &list));
+    if (came != 4 || list[0].bytes != sizeof one || memcmp(list[1].data, one, sizeof one) != 0 || list[3].bytes != 0)
+        FAIL("expected the messages that were sent, found others");
+    REFUSED(HP_ARGUMENT, "primary context", hp_sparse_start(sparse, 1, self, sizes, outside));
+    REFUSED(HP_ARGUMENT, "all of them in the allocation", hp_sparse_start(sparse, 1, self, sizes, past));
+    CHECK(hp_sparse_free(sparse));
+    hp_line *line;
+    CHECK(hp_line_even(comm, 1, &line));
+    const hp_payload none = {HP_NO_PAYLOAD, NULL}, right_one = {sizeof one, there}, wrong_one = {sizeof one, past[0]};
+    copies();
+    CHECK(hp_line_start(line, none, right_one));
+    if (copies() != 1) FAIL("expected a copy by the driver of the payload in its memory");
+    hp_payload from_left;
+    CHECK(hp_line_finish(line, &from_left, NULL));
+    REFUSED(HP_ARGUMENT, "all of them in the allocation", hp_line_start(line, wrong_one, none));
+    CHECK(hp_line_free(line));
     CHECK(hp_comm_free(comm));
     printf("%d wrong calls\n", calls);
     return 0;

@@ -17,8 +17,9 @@
 //! # Ok::<(), haloport_core::RanksError>(())
 //! ```
 //!
-//! Messages are bytes in host memory; the caller copies data of a device to the host. Memory and messages of a rank
-//! grow with its own messages and neighbours, and with the logarithm of the number of ranks.
+//! Messages are bytes in host memory; the caller copies those of a device, by [`Device::read`](crate::device::Device::read)
+//! and [`Device::write`](crate::device::Device::write), in the order of a stream. Memory and messages
+//! of a rank grow with its own messages and neighbours, and with the logarithm of the number of ranks.
 //!
 //! Read in this order:
 //! - this file: [`SparseExchange`], made once;
