@@ -40,6 +40,21 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
     // Numbers of ranks and cells take some more bytes where they are larger.
     assert!(figure(&many, "setup_bytes", "largest") <= 1.1 * figure(&few, "setup_bytes", "largest"));
 
+    // Halos that are added to their owners go the same ways back.
+    let (few, many) = series("grid, halos added");
+    for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
+        let (few, many) = (figure(&few, name, "largest"), figure(&many, name, "largest"));
+        assert_eq!(few, many, "halos added: {name}");
+    }
+    // The new block of a rank lies in 8 old ones, its own among them, but at the ends of the grid.
+    let (few, many) = series("grid, new blocks");
+    for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
+        let (few, many) = (figure(&few, name, "largest"), figure(&many, name, "largest"));
+        assert_eq!(few, many, "new blocks: {name}");
+    }
+    assert_eq!(figure(&many, "neighbours", "largest"), 7.0);
+    assert!(figure(&many, "setup_bytes", "largest") <= 1.1 * figure(&few, "setup_bytes", "largest"));
+
     // Parts of a mesh differ; their mean does not grow once there are many more of them than neighbours.
     let (few, many) = series("mesh, owners named");
     for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
@@ -57,10 +72,10 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
 fn each_number_of_ranks_has_a_row_and_bad_numbers_are_refused() {
     let scaling = Haloport::new("bench scaling");
     let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --node 4");
-    // Tables of the exchange, of the set-up and of times, of three series.
-    assert_eq!(out.matches("| ranks | neighbours |").count(), 3, "{out}");
+    // Tables of the exchange, of the set-up and of times, of five series.
+    assert_eq!(out.matches("| ranks | neighbours |").count(), 5, "{out}");
     for ranks in [1, 8] {
-        assert_eq!(out.matches(&format!("\n| {ranks} | ")).count(), 3 * 3, "{ranks} in {out}");
+        assert_eq!(out.matches(&format!("\n| {ranks} | ")).count(), 3 * 5, "{ranks} in {out}");
     }
 
     for (arguments, named) in

@@ -1,11 +1,15 @@
 //! The set-up of each simulated rank: a real pattern, bound to real fields.
 
+use std::collections::BTreeMap;
 use std::slice;
 
 use haloport::cpu::CpuDevice;
 use haloport::domain::GridError;
-use haloport::exchange::HaloOrder;
-use haloport::{BindOptions, DataPath, Field, Grid, Halo, HaloCells, IndexSet, Pattern, Split};
+use haloport::exchange::{Combine, HaloOrder, SourceTarget};
+use haloport::pattern::Piece;
+use haloport::{
+    BindOptions, Communicator, DataPath, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split,
+};
 use haloport_mesh::{LocalMesh, Mesh, Neighbourhood, Partition};
 
 use super::args::{PartitionMethod, ScalingArgs};
@@ -28,23 +32,88 @@ pub(super) struct SetUp {
     pub(super) pieces: Vec<Message>,
 }
 
+/// The pieces of cells from each rank, or to each.
+type Pieces = BTreeMap<usize, Vec<Piece>>;
+
 impl SetUp {
-    /// Binds the pattern with all cells in messages between ranks, and counts what it has.
-    fn new(pattern: &Pattern, field: Field<f64, CpuDevice>, levels: usize) -> Result<SetUp, Failure> {
-        // The report distinguishes ranks that share memory; here none do.
-        let options = BindOptions::default().path(DataPath::Messages).order(HaloOrder::AllNeighbours);
-        // The transport notes the messages for which the exchange opens channels.
-        pattern.bind_with(field, options)?;
-        let is_other = |peer: &usize| *peer != pattern.comm().rank();
+    /// What a rank has that gets and sends these pieces of cells with `levels` values each.
+    fn new(rank: usize, received: &Pieces, sent: &Pieces, levels: usize, largest_table: usize) -> SetUp {
+        let is_other = |peer: &usize| *peer != rank;
         let mut pieces = Vec::new();
-        for (&peer, of_peer) in pattern.sends().iter().filter(|(peer, _)| is_other(peer)) {
+        for (&peer, of_peer) in sent.iter().filter(|(peer, _)| is_other(peer)) {
             let bytes = |cells: u128| cells as usize * levels * size_of::<f64>();
             pieces.extend(of_peer.iter().map(|piece| (peer, bytes(piece.source.count()))));
         }
-        Ok(SetUp {
-            neighbours: pattern.receives().keys().filter(|peer| is_other(peer)).count(),
-            largest_table: pattern.setup_cost().largest_table,
-            pieces,
+        let neighbours = received.keys().filter(|peer| is_other(peer)).count();
+        SetUp { neighbours, largest_table, pieces }
+    }
+
+    /// Binds a pattern, which fills halos, and counts what the rank has.
+    fn of_halos(pattern: &Pattern, field: Field<f64, CpuDevice>, levels: usize) -> Result<SetUp, Failure> {
+        pattern.bind_with(field, in_messages())?;
+        let (rank, table) = (pattern.comm().rank(), pattern.setup_cost().largest_table);
+        Ok(SetUp::new(rank, pattern.receives(), pattern.sends(), levels, table))
+    }
+
+    /// Binds a pattern for exchanges that add halos to their owners, and counts what the rank has.
+    fn of_sums(pattern: &Pattern, field: Field<f64, CpuDevice>) -> Result<SetUp, Failure> {
+        pattern.bind_with(field, in_messages().accumulate(Combine::Sum))?;
+        let (rank, table) = (pattern.comm().rank(), pattern.setup_cost().largest_table);
+        Ok(SetUp::new(rank, pattern.sends(), pattern.receives(), 1, table))
+    }
+}
+
+/// All cells in messages between ranks: the report distinguishes ranks that share memory; here none do. The transport notes the
+/// messages for which the exchange opens channels.
+fn in_messages() -> BindOptions {
+    BindOptions::default().path(DataPath::Messages).order(HaloOrder::AllNeighbours)
+}
+
+/// The grid of a number of ranks, and its blocks.
+struct Blocks {
+    grid: Grid,
+    counts: Vec<usize>,
+    split: Split,
+}
+
+impl Blocks {
+    fn new(args: &ScalingArgs, ranks: usize) -> Result<Blocks, Failure> {
+        let bad = |error: GridError| Failure::BadInput(format!("--local: {error}"));
+        let local = &args.local.0;
+        let cube = Grid::new(vec![ranks; local.len()]).map_err(bad)?;
+        let counts = Split::balanced(&cube, ranks).map_err(bad)?.parts_per_axis();
+        let extents: Vec<usize> =
+            local.iter().zip(&counts).map(|(cells, count)| cells.saturating_mul(*count)).collect();
+        let grid = Grid::new(extents).and_then(|grid| grid.periodic(vec![true; local.len()])).map_err(bad)?;
+        let split = Split::even(&grid, &counts).map_err(bad)?;
+        Ok(Blocks { grid, counts, split })
+    }
+
+    fn pattern(&self, comm: &Communicator, block: &IndexBox, halo: usize) -> Result<Pattern, Failure> {
+        Ok(Pattern::structured(comm, &self.grid, slice::from_ref(block), &Halo::uniform(halo))?)
+    }
+
+    /// The block of a rank, whose ends within the grid are half a block further on.
+    fn moved(&self, block: &IndexBox, local: &[usize]) -> IndexBox {
+        let end = |axis: usize, at: i64| {
+            let cells = self.grid.extent(axis) as i64;
+            if at == 0 || at == cells { at } else { at + local[axis] as i64 / 2 }
+        };
+        let ends = |corner: &[i64]| -> Vec<i64> {
+            corner.iter().enumerate().map(|(axis, &at)| end(axis, at)).collect()
+        };
+        IndexBox::new(ends(block.lower()), ends(block.upper()))
+    }
+
+    fn simulate(
+        &self,
+        body: impl Fn(&Communicator, &IndexBox, &CpuDevice) -> Result<SetUp, Failure> + Sync,
+    ) -> Result<Ranks, Failure> {
+        let device = CpuDevice::with_threads(1)?;
+        simulate(self.counts.iter().product(), |comm| {
+            let mine = self.split.part(comm.rank());
+            let mine = mine.ok_or_else(|| Failure::Run(format!("rank {} has no block", comm.rank())))?;
+            body(comm, &mine, &device)
         })
     }
 }
@@ -55,21 +124,42 @@ impl SetUp {
 /// # Errors
 /// [`Failure`], [`Failure::BadInput`] if the grid is too large.
 pub(super) fn blocks(args: &ScalingArgs, ranks: usize) -> Result<(Ranks, Vec<Sends>), Failure> {
-    let bad = |error: GridError| Failure::BadInput(format!("--local: {error}"));
-    let (local, halo) = (&args.local.0, args.halo as usize);
-    let cube = Grid::new(vec![ranks; local.len()]).map_err(bad)?;
-    let counts = Split::balanced(&cube, ranks).map_err(bad)?.parts_per_axis();
-    let extents: Vec<usize> =
-        local.iter().zip(&counts).map(|(cells, count)| cells.saturating_mul(*count)).collect();
-    let grid = Grid::new(extents).and_then(|grid| grid.periodic(vec![true; local.len()])).map_err(bad)?;
-    let split = Split::even(&grid, &counts).map_err(bad)?;
-    let device = CpuDevice::with_threads(1)?;
-    let simulated = simulate(ranks, |comm| {
-        let mine = split.part(comm.rank());
-        let pattern = Pattern::structured(comm, &grid, mine.as_slice(), &Halo::uniform(halo))?;
-        SetUp::new(&pattern, Field::new(&device, &pattern)?, 1)
+    let (blocks, halo) = (Blocks::new(args, ranks)?, args.halo as usize);
+    let simulated = blocks.simulate(|comm, mine, device| {
+        let pattern = blocks.pattern(comm, mine, halo)?;
+        SetUp::of_halos(&pattern, Field::new(device, &pattern)?, 1)
     })?;
-    Ok((simulated, axis_after_axis(local, &counts, halo)))
+    Ok((simulated, axis_after_axis(&args.local.0, &blocks.counts, halo)))
+}
+
+/// Simulates the same ranks, whose halos are added to their owners.
+///
+/// # Errors
+/// As for [`blocks`].
+pub(super) fn sums(args: &ScalingArgs, ranks: usize) -> Result<Ranks, Failure> {
+    let blocks = Blocks::new(args, ranks)?;
+    blocks.simulate(|comm, mine, device| {
+        let pattern = blocks.pattern(comm, mine, args.halo as usize)?;
+        SetUp::of_sums(&pattern, Field::new(device, &pattern)?)
+    })
+}
+
+/// Simulates the same ranks, whose cells go to new blocks: all ends within the grid are half a block further on.
+///
+/// # Errors
+/// As for [`blocks`].
+pub(super) fn new_parts(args: &ScalingArgs, ranks: usize) -> Result<Ranks, Failure> {
+    let blocks = Blocks::new(args, ranks)?;
+    blocks.simulate(|comm, mine, device| {
+        let old = blocks.pattern(comm, mine, 0)?;
+        let new = blocks.pattern(comm, &blocks.moved(mine, &args.local.0), 0)?;
+        let moving = old.redistribute(&new)?;
+        let [source, target] = [&old, &new].map(|pattern| Field::<f64, _>::new(device, pattern));
+        moving.bind_with(SourceTarget { source: source?, target: target? }, in_messages())?;
+        let costs = [old.setup_cost(), new.setup_cost(), moving.setup_cost()];
+        let table = costs.map(|cost| cost.largest_table).into_iter().max().unwrap_or(0);
+        Ok(SetUp::new(comm.rank(), moving.receives(), moving.sends(), 1, table))
+    })
 }
 
 /// Computes the messages along each axis if halos travel axis by axis, corners with the faces of later axes. `counts`
@@ -126,7 +216,7 @@ pub(super) fn mesh_parts(args: &ScalingArgs, ranks: usize) -> Result<[Ranks; 2],
         simulate(ranks, |comm| {
             let set = slice::from_ref(&sets[comm.rank()]);
             let pattern = Pattern::unstructured(comm, set, &HaloCells::All)?;
-            SetUp::new(&pattern, Field::builder(&pattern).levels(levels).build(&device)?, levels)
+            SetUp::of_halos(&pattern, Field::builder(&pattern).levels(levels).build(&device)?, levels)
         })
     };
     Ok([simulated(&found)?, simulated(&named)?])

@@ -17,8 +17,9 @@ pub(super) struct Report {
     /// Ranks on one node.
     node: u32,
     loggp: LogGp,
-    /// The grid, the mesh, and the mesh whose ranks name the owners of their halos.
-    pub(super) series: [Series; 3],
+    /// The grid; the same with halos that are added to their owners; its cells that go to new blocks; the mesh, and the mesh whose
+    /// ranks name the owners of their halos.
+    pub(super) series: [Series; 5],
 }
 
 /// One kind of decomposition, for growing numbers of ranks.
@@ -91,8 +92,18 @@ impl Report {
             args.cells, args.levels
         );
         let named = format!("{mesh}; ranks name the owners of their halos");
-        let series = [("grid", grid), ("mesh", mesh), ("mesh, owners named", named)]
-            .map(|(name, what)| Series { name, what, rows: Vec::new() });
+        let summed = format!("{grid}; halos are added to their owners");
+        let moved = format!(
+            "{grid}; all ends of blocks within the grid move by half a block, and cells go to their new owners"
+        );
+        let series = [
+            ("grid", grid),
+            ("grid, halos added", summed),
+            ("grid, new blocks", moved),
+            ("mesh", mesh),
+            ("mesh, owners named", named),
+        ]
+        .map(|(name, what)| Series { name, what, rows: Vec::new() });
         Report { node: args.node, loggp: args.loggp, series }
     }
 }
