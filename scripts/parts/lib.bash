@@ -12,8 +12,9 @@ usual() { if [ -z "$thorough" ]; then echo "$1"; else echo "$2"; fi; }
 # The number of the first random case of programs that take it: dates give different cases each day.
 first_case=$((${HALOPORT_TEST_SEED:-0} % 10000 * 1000))
 
-# 0 or 1: by default, what two parts or settings have in common is tested with one of them, and the other day with the other one.
-today=$((first_case / 1000 % 2))
+# 0 or 1 each: by default, what two parts or settings have in common is tested with one of them, and another day with the other one.
+# Four days have all pairs of the two.
+today=$((first_case / 1000 % 2)) adapter_today=$((first_case / 2000 % 2))
 
 target=${CARGO_TARGET_DIR:-$PWD/target}
 # Compiled kernels go into this folder, not into the user's cache.

@@ -49,12 +49,7 @@ static const struct {
     const char *found, *written;
     int has_number;
 } words[] = {
-    {"hp_pattern_grid", "hp_pattern_create", 0}, {"hp_pattern_ids", "hp_pattern_create", 0},
-    {"hp_pattern_lists", "hp_pattern_create", 0}, {"hp_pattern_redistribution", "hp_pattern_create", 0},
-    {"hp_comm_sum_exact", "sum_exact", 0}, {"hp_sparse_between", "hp_sparse_create", 0},
-    {"hp_line_even", "hp_line_create", 0}, {"hp_sparse_start", "start", 0}, {"hp_sparse_finish", "finish", 0},
-    {"hp_sparse_ready", "ready", 0}, {"hp_line_start", "start", 0}, {"hp_line_finish", "finish", 0}, {"hp_line_ready", "ready", 0},
-    {"hp_exchange", "update", 0}, {"hp_start", "start", 0}, {"hp_finish", "finish", 0}, {"hp_ready", "ready", 0},
+    {"hp_start", "start", 0},
     {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"boxes[0]", "lower, upper", 0}, {"boxes[", "domain ", 1}, {"domain ", "domain ", 1},
     {"like[", "array ", 1}, {"data[", "array ", 1}, {"field ", "array ", 1}, {"stride[", "the stride of axis ", 1},
     {"destinations[", "destinations ", 1}, {"sources[", "sources ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},

@@ -1,6 +1,6 @@
 /*
- * Addresses of CUDA: what plans and messages take for memory of a device, and what they refuse. Runs on a driver that records and computes
- * nothing, so the values of halos are not looked at: cuda
+ * Addresses of CUDA: what plans and messages take for memory of a device, and what they refuse. Runs on a driver that records and
+ * computes nothing, so the values of halos are not looked at: cuda
  */
 #include <dlfcn.h>
 #include <stdint.h>
