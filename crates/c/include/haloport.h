@@ -158,7 +158,8 @@ hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int
  * HP_F32 or HP_F64; or of their products with as many values at `weights[k]`, unless that or `weights` is null. It is the sum of
  * real numbers, rounded once to a double: the same bits on any number of ranks, however they share the values. `sums` may lie in
  * the values. A NaN, or infinities of both signs, make a sum NaN, infinities of one sign make it that infinity. A sum beyond the
- * largest double is infinite, and one of 0 is +0. Counts may differ, and be 0; `number` is the same on all ranks. All sums travel
+ * largest double is infinite, and one of 0 is +0. Counts may differ, and be 0; `number` is the same on all ranks. Values and weights
+ * may be in memory of CUDA, which is copied to the host first, after the work in the default stream of its device. All sums travel
  * in one message, of 1.1 KB each. Collective.
  */
 hp_status hp_comm_sum_exact(hp_comm *comm, hp_type type, int32_t number, const int64_t *counts, const void *const *values,

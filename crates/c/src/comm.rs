@@ -5,11 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use haloport::comm::{ExactSum, ExactTerm, Reducible, TransportError};
-use haloport::{Communicator, ElementType, Reduction, mpi};
+use haloport::{Communicator, Element, ElementType, Reduction, mpi};
 
 use crate::arguments::{count, make, slice, slice_mut, write};
 use crate::element::element_type;
 use crate::handle::{Handle, kind};
+use crate::payload::Reader;
 use crate::status::{Failure, Status, call};
 
 kind!(Communicator, "hp_comm", 0x4863);
@@ -239,11 +240,11 @@ unsafe fn exact_sums(
         Some(ElementType::F64) => add_exactly::<f64>,
         _ => return Err(Failure::argument(format!("type: expected HP_F32 or HP_F64, found {kind}"))),
     };
-    let mut sums = vec![ExactSum::new(); number];
+    let (mut sums, mut reader) = (vec![ExactSum::new(); number], Reader::default());
     for (place, sum) in sums.iter_mut().enumerate() {
         let weights = weights.get(place).copied().unwrap_or(std::ptr::null());
         // SAFETY: as above.
-        unsafe { add(sum, place, counts[place], values[place], weights)? };
+        unsafe { add(sum, &mut reader, place, counts[place], values[place], weights)? };
     }
     Ok(sums)
 }
@@ -252,8 +253,9 @@ unsafe fn exact_sums(
 ///
 /// # Safety
 /// `values` and `weights` have `number` elements, which nothing writes meanwhile.
-unsafe fn add_exactly<T: ExactTerm>(
+unsafe fn add_exactly<T: ExactTerm + Element>(
     sum: &mut ExactSum,
+    reader: &mut Reader,
     place: usize,
     number: i64,
     values: *const c_void,
@@ -261,14 +263,13 @@ unsafe fn add_exactly<T: ExactTerm>(
 ) -> Result<(), Failure> {
     let number = count(number, &format!("counts[{place}]"))?;
     // SAFETY: the caller's promise, here and below.
-    let values = unsafe { slice::<T>(values.cast(), number, &format!("values[{place}]"))? };
+    let values = unsafe { reader.values::<T>(number, values.cast(), &format!("values[{place}]"))? };
     if weights.is_null() {
-        sum.add(values);
+        sum.add(&values);
     } else {
         // SAFETY: as above.
-        sum.add_products(values, unsafe {
-            slice::<T>(weights.cast(), number, &format!("weights[{place}]"))?
-        });
+        let weights = unsafe { reader.values::<T>(number, weights.cast(), &format!("weights[{place}]"))? };
+        sum.add_products(&values, &weights);
     }
     Ok(())
 }

@@ -1,15 +1,16 @@
-//! Payloads of messages: bytes of the caller, in memory of the host or of CUDA.
+//! Payloads of messages and values of sums: memory of the caller, on the host or of CUDA.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
-use haloport::AnyDevice;
 use haloport::device::{Device as _, Pointer};
+use haloport::{AnyDevice, Element};
 
 use crate::arguments::{count, slice};
 use crate::device::{Place, check_address};
 use crate::status::{Failure, Status};
 
-/// Copies payloads, and keeps the devices open that some were on.
+/// Reads what the caller passes, and keeps the devices open that some were on.
 #[derive(Default)]
 pub(crate) struct Reader {
     opened: Vec<(Place<'static>, AnyDevice)>,
@@ -27,21 +28,40 @@ impl Reader {
         (first, name): (*const c_void, &str),
     ) -> Result<Vec<u8>, Failure> {
         let bytes = count(bytes, name_of_bytes)?;
-        let at = Pointer::new(first.cast_mut().cast());
-        if let Some(place @ Place::Cuda(_)) = Place::of(None, None, (bytes > 0).then_some(at))? {
-            let device = self.device(place, name)?;
-            check_address(device, at, 0..bytes as isize)?;
-            let mut copy = room(bytes, name)?;
-            copy.resize(bytes, 0);
-            // SAFETY: the bytes are in memory of the device, and nothing writes them meanwhile.
-            unsafe { device.read(at, &mut copy, &device.default_stream())? };
-            return Ok(copy);
+        // SAFETY: the caller's promise.
+        match unsafe { self.values(bytes, first.cast::<u8>(), name)? } {
+            Cow::Owned(copy) => Ok(copy),
+            Cow::Borrowed(found) => {
+                let mut copy = room(bytes, name)?;
+                copy.extend_from_slice(found);
+                Ok(copy)
+            }
         }
-        // SAFETY: the caller's promise; what is not in memory of CUDA is in that of the host.
-        let found = unsafe { slice(first.cast::<u8>(), bytes, name)? };
-        let mut copy = room(bytes, name)?;
-        copy.extend_from_slice(found);
-        Ok(copy)
+    }
+
+    /// Values of the caller: those in memory of the host, or a copy of those in memory of CUDA, which are read as bytes are.
+    ///
+    /// # Safety
+    /// Unless it is null, `first` is the address of that many values, which nothing writes during `'a`.
+    pub(crate) unsafe fn values<'a, T: Element>(
+        &mut self,
+        number: usize,
+        first: *const T,
+        name: &str,
+    ) -> Result<Cow<'a, [T]>, Failure> {
+        let at = Pointer::new(first.cast_mut().cast());
+        let Some(place @ Place::Cuda(_)) = Place::of(None, None, (number > 0).then_some(at))? else {
+            // SAFETY: the caller's promise; what is not in memory of CUDA is in that of the host.
+            return Ok(Cow::Borrowed(unsafe { slice(first, number, name)? }));
+        };
+        let device = self.device(place, name)?;
+        let mut copy = room(number, name)?;
+        copy.resize(number, T::zeroed());
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut copy);
+        check_address(device, at, 0..bytes.len() as isize)?;
+        // SAFETY: the bytes are in memory of the device, and nothing writes them meanwhile.
+        unsafe { device.read(at, bytes, &device.default_stream())? };
+        Ok(Cow::Owned(copy))
     }
 
     fn device(&mut self, place: Place<'static>, name: &str) -> Result<&AnyDevice, Failure> {
@@ -57,12 +77,15 @@ impl Reader {
     }
 }
 
-/// Memory for a copy of that many bytes.
-fn room(bytes: usize, name: &str) -> Result<Vec<u8>, Failure> {
+/// Memory for a copy of that many values.
+fn room<T>(number: usize, name: &str) -> Result<Vec<T>, Failure> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes).map_err(|_| Failure {
+    copy.try_reserve_exact(number).map_err(|_| Failure {
         status: Status::NoMemory,
-        text: format!("{name}: expected memory for a copy of {bytes} bytes, found none"),
+        text: format!(
+            "{name}: expected memory for a copy of {} bytes, found none",
+            number.saturating_mul(size_of::<T>())
+        ),
     })?;
     Ok(copy)
 }

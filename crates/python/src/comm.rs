@@ -1,23 +1,18 @@
 //! Communicators: the ranks that a program exchanges with.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use haloport::comm::ExactSum;
 use haloport::cpu::{CpuDevice, threads_asked_for};
-use haloport::{Reduction, mpi};
+use haloport::mpi;
 use haloport_core::launcher;
-use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
-use crate::arguments::type_name;
-use crate::arguments::{count, count_or, number, shown};
+use crate::arguments::{count, count_or, number, type_name};
 use crate::error::{ExchangeError, OrRaise, RefusedError};
 use crate::interrupt;
 use crate::process::{self, Held};
-use crate::sums::exact_sums;
 
 /// The ranks of a program, seen from one of them.
 ///
@@ -72,186 +67,6 @@ static WORLD: Mutex<Option<Communicator>> = Mutex::new(None);
 /// The communicator of this process alone.
 static ALONE: Mutex<Option<Communicator>> = Mutex::new(None);
 
-#[pymethods]
-impl Communicator {
-    #[new]
-    #[pyo3(signature = (comm=None))]
-    fn py_new(comm: Option<&Bound<'_, PyAny>>, py: Python<'_>) -> PyResult<Communicator> {
-        process::begin_use()?;
-        match comm {
-            None => Communicator::of_program(py),
-            Some(comm) => match comm.cast::<Communicator>() {
-                Ok(known) => Ok(known.get().clone()),
-                Err(_) => Communicator::duplicate(comm),
-            },
-        }
-    }
-
-    /// The number of this rank, from 0.
-    #[getter]
-    fn rank(&self) -> PyResult<usize> {
-        Ok(self.get()?.rank())
-    }
-
-    /// The number of ranks.
-    #[getter]
-    fn size(&self) -> PyResult<usize> {
-        Ok(self.get()?.size())
-    }
-
-    /// The kind of ranks and what connects them, such as the version of MPI.
-    #[getter]
-    fn name(&self) -> PyResult<String> {
-        let info = self.get()?.info();
-        Ok(format!("{} ({})", info.name, info.implementation))
-    }
-
-    /// The time in seconds after which a wait for other ranks ends with `TimeLimitError`; ``None`` for never. By
-    /// default the environment variable ``HALOPORT_TIME_LIMIT``, or 1800.
-    #[getter]
-    fn time_limit(&self) -> PyResult<Option<f64>> {
-        Ok(self.get()?.time_limit().map(|time| time.as_secs_f64()))
-    }
-
-    #[setter]
-    fn set_time_limit(&self, seconds: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.get()?.set_time_limit(duration(seconds, "time_limit")?);
-        Ok(())
-    }
-
-    /// The time in seconds after which a wait for other ranks logs a warning; ``None`` for never. By default the
-    /// environment variable ``HALOPORT_WARN_AFTER``, or 60.
-    #[getter]
-    fn warn_after(&self) -> PyResult<Option<f64>> {
-        Ok(self.get()?.warn_after().map(|time| time.as_secs_f64()))
-    }
-
-    #[setter]
-    fn set_warn_after(&self, seconds: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        self.get()?.set_warn_after(duration(seconds, "warn_after")?);
-        Ok(())
-    }
-
-    /// Waits until all ranks have called it. Collective.
-    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
-        let comm = self.get()?;
-        py.detach(|| comm.barrier()).or_raise()
-    }
-
-    /// The sum, the smallest or the largest of the values of all ranks. All ranks get the same bits, in every run: floats
-    /// are added in the order of the ranks. Collective.
-    ///
-    /// Parameters
-    /// ----------
-    /// value : int or float
-    ///     An int below 2^63 in size, or a float, on all ranks. If a rank has a NaN, so is the result.
-    /// op : str
-    ///     ``"sum"``, ``"min"`` or ``"max"``.
-    ///
-    /// Returns
-    /// -------
-    /// int or float
-    ///     The sum of ints is modulo 2^64.
-    #[pyo3(signature = (value, op=None), text_signature = "($self, value, op='sum')")]
-    fn all_reduce<'py>(
-        &self,
-        py: Python<'py>,
-        value: &Bound<'py, PyAny>,
-        op: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let comm = self.get()?;
-        let checked = op.map_or(Ok(Reduction::Sum), reduction).and_then(|op| Ok((op, Term::of(value)?)));
-        match self.agree(py, checked)? {
-            (op, Term::Int(value)) => {
-                Ok(py.detach(|| comm.all_reduce(value, op)).or_raise()?.into_pyobject(py)?.into_any())
-            }
-            (op, Term::Float(value)) => {
-                Ok(py.detach(|| comm.all_reduce(value, op)).or_raise()?.into_pyobject(py)?.into_any())
-            }
-        }
-    }
-
-    /// The exact sum of the floats of all ranks, rounded once, to the nearest float: the same bits on any number of ranks,
-    /// however they share the values. Collective.
-    ///
-    /// Parameters
-    /// ----------
-    /// values : float, array, or a list or tuple of these
-    ///     Arrays of NumPy, of float64 or float32, of any shape, which may be empty and differ by rank, and which nothing changes
-    ///     meanwhile. A list or tuple is several sums, in one message; all ranks pass the same number. Arrays with gaps are
-    ///     copied. An int is rounded to a float first.
-    /// weights : the same
-    ///     If given, values are multiplied by these, pair by pair, without rounding the products. Of the same shapes. An array
-    ///     of bool chooses the values that are summed.
-    ///
-    /// Returns
-    /// -------
-    /// float or list of float
-    ///     NaN if there is a NaN, or if there are infinities of both signs.
-    #[pyo3(signature = (values, weights=None), text_signature = "($self, values, weights=None)")]
-    fn sum_exact<'py>(
-        &self,
-        py: Python<'py>,
-        values: &Bound<'py, PyAny>,
-        weights: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let comm = self.get()?;
-        let (mut sums, is_list) = self.agree(py, exact_sums(values, weights))?;
-        py.detach(|| comm.all_reduce_exact(&mut sums)).or_raise()?;
-        let sums: Vec<f64> = sums.iter().map(ExactSum::to_f64).collect();
-        match sums[..] {
-            [sum] if !is_list => sum.into_bound_py_any(py),
-            _ => sums.into_bound_py_any(py),
-        }
-    }
-
-    /// The object of rank `root`, on all ranks, which get copies of it by ``pickle``. Collective.
-    #[pyo3(signature = (value, root=None), text_signature = "($self, value, root=0)")]
-    fn broadcast<'py>(
-        &self,
-        py: Python<'py>,
-        value: &Bound<'py, PyAny>,
-        root: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let comm = self.get()?;
-        let checked = self.root(root).and_then(|root| {
-            let own = if root == comm.rank() { pickled(value)? } else { Vec::new() };
-            Ok((root, own))
-        });
-        let (root, own) = self.agree(py, checked)?;
-        let found = py.detach(|| comm.broadcast(root, &own)).or_raise()?;
-        unpickled(py, &found)
-    }
-
-    /// A list of the objects of all ranks, in the order of the ranks, copied by ``pickle``; ``None`` on other ranks than `root`.
-    /// Collective.
-    #[pyo3(signature = (value, root=None), text_signature = "($self, value, root=0)")]
-    fn gather<'py>(
-        &self,
-        py: Python<'py>,
-        value: &Bound<'py, PyAny>,
-        root: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
-        let comm = self.get()?;
-        let checked = self.root(root).and_then(|root| Ok((root, pickled(value)?)));
-        let (root, own) = self.agree(py, checked)?;
-        let found = py.detach(|| comm.gather(root, &own)).or_raise()?;
-        found.map(|all| all.iter().map(|bytes| unpickled(py, bytes)).collect()).transpose()
-    }
-
-    /// Tells the other ranks that this one has failed, and why, if they are threads: their waits for other ranks then end
-    /// with an `ExchangeError` that has this text. Does nothing under MPI.
-    fn fail(&self, why: &Bound<'_, PyAny>) -> PyResult<()> {
-        let why: String = number(why, "why", "a str")?;
-        self.get()?.fail(&why);
-        Ok(())
-    }
-
-    fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("<haloport.Communicator: rank {} of {}, {}>", self.rank()?, self.size()?, self.name()?))
-    }
-}
-
 /// Makes the communicators of ranks that are threads of this process, one for each thread.
 ///
 /// Move each to a thread of its own, in which it is passed as `comm`. Once the last use of a rank's communicator is gone,
@@ -271,32 +86,6 @@ pub(crate) fn threads(ranks: &Bound<'_, PyAny>) -> PyResult<Vec<Communicator>> {
     process::begin_use()?;
     let ranks = count(ranks, "ranks")?;
     haloport::comm::threads(ranks).or_raise()?.into_iter().map(|comm| Ok(Communicator::new(comm))).collect()
-}
-
-/// A value that takes part in a reduction.
-enum Term {
-    Int(i64),
-    Float(f64),
-}
-
-impl Term {
-    fn of(value: &Bound<'_, PyAny>) -> PyResult<Term> {
-        const EXPECTED: &str = "an int below 2^63 in size, or a float";
-        if value.hasattr("__index__")? {
-            return number(value, "value", EXPECTED).map(Term::Int);
-        }
-        number(value, "value", EXPECTED).map(Term::Float)
-    }
-}
-
-fn reduction(op: &Bound<'_, PyAny>) -> PyResult<Reduction> {
-    const EXPECTED: &str = "'sum', 'min' or 'max'";
-    match number::<String>(op, "op", EXPECTED)?.as_str() {
-        "sum" => Ok(Reduction::Sum),
-        "min" => Ok(Reduction::Min),
-        "max" => Ok(Reduction::Max),
-        _ => Err(PyValueError::new_err(format!("op: expected {EXPECTED}, found {}", shown(op)))),
-    }
 }
 
 pub(crate) fn pickled(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -333,7 +122,14 @@ impl Communicator {
 
     /// The communicator that the argument `comm` of a call means.
     pub(crate) fn of(comm: Option<&Bound<'_, PyAny>>, py: Python<'_>) -> PyResult<Communicator> {
-        Communicator::py_new(comm, py)
+        process::begin_use()?;
+        match comm {
+            None => Communicator::of_program(py),
+            Some(comm) => match comm.cast::<Communicator>() {
+                Ok(known) => Ok(known.get().clone()),
+                Err(_) => Communicator::duplicate(comm),
+            },
+        }
     }
 
     pub(crate) fn get(&self) -> PyResult<&haloport::Communicator> {
@@ -516,14 +312,5 @@ fn check_launcher(ranks: usize, what: &str) -> PyResult<()> {
              of mpi4py's MPI; if each is meant to run alone, pass comm=haloport.threads(1)[0]"
         ))),
         _ => Ok(()),
-    }
-}
-
-fn duration(seconds: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<Option<Duration>> {
-    const EXPECTED: &str = "a number of seconds above 0, or None";
-    let Some(seconds) = seconds else { return Ok(None) };
-    match Duration::try_from_secs_f64(number(seconds, name, EXPECTED)?) {
-        Ok(time) if !time.is_zero() => Ok(Some(time)),
-        _ => Err(PyValueError::new_err(format!("{name}: expected {EXPECTED}, found {}", shown(seconds)))),
     }
 }

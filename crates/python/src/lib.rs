@@ -6,13 +6,13 @@
 //! - `plan`, `prepared`, `pending`, `exchanges`, `retired`: exchanges of arrays that are passed at each call, or fixed;
 //! - `messages`: sparse exchanges and exchanges along a line; `payload`: their bytes, of the host and of arrays on devices;
 //! - `steps`: `await`, of exchanges and of messages;
-//! - `whole`: the owned cells of all ranks as one array on one rank;
+//! - `whole`: the owned cells of all ranks as one array on one rank; `sums`: exact sums of arrays;
 //! - `layout`, `memory`: the layouts of arrays, and arrays of Haloport's own;
 //! - `kernel`, `event`, `order`, `stream`, `device`: devices, and the order of work on them;
 //! - `arrays`: arrays of other packages, by any protocol;
 //! - `arguments`: numbers and lists among the arguments of calls;
 //! - `claims`: the memory that exchanges in flight use;
-//! - `comm`, `process`, `error`, `interrupt`, `log`: ranks, forks, exceptions, signals, warnings.
+//! - `comm`, `communicator`, `process`, `error`, `interrupt`, `log`: ranks, forks, exceptions, signals, warnings.
 //!
 //! A call that waits, or that may free what others wait for, detaches from Python. No lock is held while a thread waits
 //! for Python: the state of a plan is locked by `try_lock` alone.
@@ -21,6 +21,7 @@ mod arguments;
 mod arrays;
 mod claims;
 mod comm;
+mod communicator;
 mod device;
 mod domains;
 mod error;

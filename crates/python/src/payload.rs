@@ -3,12 +3,13 @@
 use haloport::device::{Device as _, any};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyBytes, PyMemoryView, PyTuple};
 
 use crate::arguments::type_name;
 use crate::arrays::describe::describe;
 use crate::arrays::described::Described;
 use crate::arrays::expected::named;
+use crate::arrays::meaning::dtype_of_array;
 use crate::comm::Communicator;
 use crate::device::Device;
 use crate::error::OrRaise;
@@ -87,6 +88,20 @@ pub(crate) fn bytes_of(
     // SAFETY: the array has these bytes, and its owner and the caller's reference keep them while it is read.
     payload.py().detach(|| unsafe { device.any.read(first, &mut bytes, &stream) }).or_raise()?;
     Ok(bytes)
+}
+
+/// A copy of a contiguous array on a device, as an array of NumPy, in the order of the stream in which its package works; blocks
+/// until that is done.
+pub(crate) fn copied<'py>(
+    array: &Bound<'py, PyAny>,
+    described: &Described,
+    comm: &Communicator,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let dtype = dtype_of_array(array, described.array.element())?;
+    let shape = PyTuple::new(py, described.array.shape())?;
+    let bytes = PyBytes::new(py, &bytes_of(array, None, comm)?);
+    py.import("numpy")?.call_method1("frombuffer", (bytes, dtype))?.call_method1("reshape", (shape,))
 }
 
 /// Writes a payload to an array, in stream order, and blocks until that is done.

@@ -1,21 +1,27 @@
 //! Exact sums of arrays.
 
 use haloport::comm::ExactSum;
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyUntypedArray};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::arguments::type_name;
+use crate::arrays::describe::describe;
+use crate::arrays::described::Place;
+use crate::arrays::expected::named;
+use crate::comm::Communicator;
+use crate::payload;
 
 /// The sums of this rank's values, and whether they are several.
 pub(crate) fn exact_sums(
     values: &Bound<'_, PyAny>,
     weights: Option<&Bound<'_, PyAny>>,
+    comm: &Communicator,
 ) -> PyResult<(Vec<ExactSum>, bool)> {
     let Some(values) = several(values)? else {
-        return Ok((vec![exact_sum(values, weights, "")?], false));
+        return Ok((vec![exact_sum(values, weights, "", comm)?], false));
     };
     let weights = weights.map(|weights| match several(weights)? {
         Some(weights) if weights.len() == values.len() => Ok(weights),
@@ -30,7 +36,7 @@ pub(crate) fn exact_sums(
     });
     let weights = weights.transpose()?;
     let sums = values.iter().enumerate().map(|(place, values)| {
-        exact_sum(values, weights.as_ref().map(|weights| &weights[place]), &format!("[{place}]"))
+        exact_sum(values, weights.as_ref().map(|weights| &weights[place]), &format!("[{place}]"), comm)
     });
     Ok((sums.collect::<PyResult<_>>()?, true))
 }
@@ -47,10 +53,11 @@ fn exact_sum(
     values: &Bound<'_, PyAny>,
     weights: Option<&Bound<'_, PyAny>>,
     place: &str,
+    comm: &Communicator,
 ) -> PyResult<ExactSum> {
-    let values = floats(values, &format!("values{place}"), false)?;
+    let values = floats(values, &format!("values{place}"), false, comm)?;
     let Some(weights) = weights else { return plain(&values) };
-    let weights = floats(weights, &format!("weights{place}"), true)?;
+    let weights = floats(weights, &format!("weights{place}"), true, comm)?;
     let shape = |array: &Bound<'_, PyAny>| array.getattr("shape")?.extract::<Vec<usize>>();
     let (expected, found) = (shape(&values)?, shape(&weights)?);
     if expected != found {
@@ -86,15 +93,29 @@ fn plain(values: &Bound<'_, PyAny>) -> PyResult<ExactSum> {
     Ok(sum)
 }
 
-/// An array of f64 or f32 in the byte order of the machine, with any strides; or of flags, if that `may_be_flags`.
-fn floats<'py>(object: &Bound<'py, PyAny>, name: &str, may_be_flags: bool) -> PyResult<Bound<'py, PyAny>> {
+/// An array of f64 or f32 in the byte order of the machine, with any strides; or of flags, if that `may_be_flags`. Of an array on
+/// a device, a copy.
+fn floats<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &str,
+    may_be_flags: bool,
+    comm: &Communicator,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     let numpy = py.import(intern!(py, "numpy"))?;
     if object.is_instance(&numpy.getattr("ma")?.getattr("MaskedArray")?)? {
         let advice = "its mask would be lost: pass its compressed(), or filled(0)";
         return Err(PyTypeError::new_err(format!("{name}: expected an array, found a masked one; {advice}")));
     }
-    let array = numpy.call_method1(intern!(py, "asarray"), (object,))?;
+    // What is no array of a known package is for NumPy to judge.
+    let described =
+        if object.is_instance_of::<PyUntypedArray>() { None } else { describe(object, true).ok() };
+    let array = match described.filter(|described| !matches!(described.place, Place::Host)) {
+        Some(described) => {
+            payload::copied(object, &described, comm).map_err(|error| named(py, error, name))?
+        }
+        None => numpy.call_method1(intern!(py, "asarray"), (object,))?,
+    };
     let dtype = array.getattr(intern!(py, "dtype"))?;
     let (kind, bytes) =
         (dtype.getattr("kind")?.extract::<String>()?, dtype.getattr("itemsize")?.extract::<usize>()?);
@@ -108,8 +129,7 @@ fn floats<'py>(object: &Bound<'py, PyAny>, name: &str, may_be_flags: bool) -> Py
         _ if is_number => "float64",
         _ => {
             return Err(PyTypeError::new_err(format!(
-                "{name}: expected an array of NumPy with floats of at most 64 bits, found {dtype}; sums of integers are exact in \
-                 int64, and arrays of devices are copied to the host first"
+                "{name}: expected an array with floats of at most 64 bits, found {dtype}; sums of integers are exact in int64"
             )));
         }
     };

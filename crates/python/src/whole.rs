@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PySlice, PyTuple};
 use crate::arguments::shown;
 use crate::arrays::described::Place;
 use crate::arrays::expected::named;
-use crate::arrays::{describe::describe, element::element_of, meaning::dtype_of_array};
+use crate::arrays::{describe::describe, element::element_of};
 use crate::comm::{Communicator, pickled, unpickled};
 use crate::domains::Domains;
 use crate::error::OrRaise;
@@ -230,18 +230,12 @@ fn whole_of<'py>(
     Ok(array)
 }
 
-/// An array in memory of the host, as NumPy shows it, or a copy of one on a device, in the order of the stream in which its package
-/// works; blocks until that is done.
+/// An array in memory of the host, as NumPy shows it, or a copy of one on a device; see [`payload::copied`].
 fn on_host<'py>(array: &Bound<'py, PyAny>, name: &str, comm: &Communicator) -> PyResult<Bound<'py, PyAny>> {
     let py = array.py();
     let shown = describe(array, true).and_then(|described| match described.place {
         Place::Host => py.import("numpy")?.call_method1("asarray", (array,)),
-        _ => {
-            let dtype = dtype_of_array(array, described.array.element())?;
-            let shape = PyTuple::new(py, described.array.shape())?;
-            let bytes = PyBytes::new(py, &payload::bytes_of(array, None, comm)?);
-            py.import("numpy")?.call_method1("frombuffer", (bytes, dtype))?.call_method1("reshape", (shape,))
-        }
+        _ => payload::copied(array, &described, comm),
     });
     shown
         .and_then(|array| element_of(&array.getattr("dtype")?).map(|_| array))

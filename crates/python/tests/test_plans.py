@@ -241,7 +241,7 @@ def test_exact_sums(ranks: Ranks) -> None:
         assert comm.sum_exact(masses) == [expected, expected]
         assert math.isnan(comm.sum_exact(np.array([np.inf, -np.inf]))) and comm.sum_exact([]) == []
         wrongs: list[tuple[Any, Any, type[Exception], str]] = [
-            (np.arange(3), None, TypeError, "values: expected an array of NumPy with floats of at most 64 bits, found int64"),
+            (np.arange(3), None, TypeError, "values: expected an array with floats of at most 64 bits, found int64"),
             ([mine, "x"], None, TypeError, r"values\[1\]: expected an array"),
             (np.ma.masked_less(mine, 0), None, TypeError, "its mask would be lost"),
             (mine, mine[1:], ValueError, "weights: expected the shape of the values"),
@@ -2111,6 +2111,34 @@ def test_whole_arrays_of_a_device(ranks: Ranks) -> None:
         assert comm.rank > 0 or (found is not None and (found == expected[..., 1]).all())
         with pytest.raises(ValueError, match="expected a contiguous array"):
             grid.gather(v[:, :, ::-1])
+
+    ranks(ALONE)(check)
+
+
+def test_exact_sums_of_a_device(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        queue = usm()
+        import dpnp
+
+        terms = np.random.default_rng(comm.rank).standard_normal((3, 1000)).astype("f4") * np.float32(2) ** np.arange(1000)[::-1] % 97
+        weights = np.arange(3000.0, dtype="f4").reshape(3, 1000)
+        expected = comm.sum_exact([terms, terms, terms], [np.ones_like(terms), weights, terms > 40])
+        x, w = dpnp.asarray(terms, sycl_queue=queue), dpnp.asarray(weights, sycl_queue=queue)
+        for turn in range(3):
+            slow = dpnp.ones(1 << 19, dtype="f4", sycl_queue=queue)
+            for _ in range(20):
+                slow = dpnp.sqrt(slow)
+            # Known when that work is done.
+            y = x * slow[:1]
+            found = comm.sum_exact([y, y, y], [np.ones_like(terms), w, y > 40])
+            assert found == expected and comm.sum_exact(y) == expected[0], turn
+        own = haloport.Grid((4,), halo=0, comm=haloport.threads(1)[0]).empty(device=queue)
+        own.copy_from(np.array([1e100, 1.0, -1e100, 2.0]))
+        assert comm.sum_exact(own) == 3.0 * comm.size
+        with pytest.raises(ValueError, match=r"values\[1\]: expected a contiguous array"):
+            comm.sum_exact([x, x[:, ::2]])
+        with pytest.raises(TypeError, match="values: expected an array with floats of at most 64 bits, found int32"):
+            comm.sum_exact(x.astype("i4"))
 
     ranks(ALONE)(check)
 

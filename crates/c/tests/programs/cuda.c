@@ -1,5 +1,5 @@
 /*
- * Addresses of CUDA: what plans and messages take for memory of a device, and what they refuse. Runs on a driver that records and
+ * Addresses of CUDA: what plans, messages and sums take for memory of a device, and what they refuse. Runs on a driver that records and
  * computes nothing, so the values of halos are not looked at: cuda
  */
 #include <dlfcn.h>
@@ -248,6 +248,17 @@ int main(void) {
     CHECK(hp_line_finish(line, &from_left, NULL));
     REFUSED(HP_ARGUMENT, "all of them in the allocation", hp_line_start(line, wrong_one, none));
     CHECK(hp_line_free(line));
+
+    /* Values of sums, likewise; this driver copies nothing, so it does not matter what their sum is. */
+    const int64_t counts[] = {3, 3, 0};
+    const void *values[] = {one, there, here}, *weights[] = {NULL, managed, there};
+    double sums[] = {-1, -1, -1};
+    copies();
+    CHECK(hp_comm_sum_exact(comm, HP_F64, 3, counts, values, weights, sums));
+    if (copies() != 2) FAIL("expected copies by the driver of the values and the weights in its memory");
+    if (sums[0] != 6 || sums[2] != 0) FAIL("expected 6 and 0, found %g and %g", sums[0], sums[2]);
+    REFUSED(HP_ARGUMENT, "primary context", hp_comm_sum_exact(comm, HP_F64, 1, counts, outside, NULL, sums));
+    REFUSED(HP_ARGUMENT, "all of them in the allocation", hp_comm_sum_exact(comm, HP_F64, 1, sizes, past, NULL, sums));
     CHECK(hp_comm_free(comm));
     printf("%d wrong calls\n", calls);
     return 0;

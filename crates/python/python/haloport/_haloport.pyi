@@ -58,7 +58,7 @@ _A = TypeVar("_A", bound=ArrayLike)
 _Slices: TypeAlias = tuple[slice, ...]
 _Argument: TypeAlias = ArrayLike | SupportsFloat | SupportsIndex
 """An argument of a kernel: an array, or a number of Python or NumPy."""
-_Floats: TypeAlias = Array | NDArray[np.floating[Any]] | np.floating[Any] | SupportsBuffer | float
+_Floats: TypeAlias = ArrayLike | np.floating[Any] | float
 """Floats to sum: an array of any shape, or one float."""
 _Path: TypeAlias = Literal["quickest", "direct", "shared", "messages", "stream-messages"]
 _Combine: TypeAlias = Literal["sum", "min", "max", "replace"]
