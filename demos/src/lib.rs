@@ -8,7 +8,7 @@
 //! | [`rolling`] | means by time window over a sorted table | an exchange along a line of ranks |
 //!
 //! In the folder of a program, `model` computes, and `picture` or `chart` draws. They share [`common`], [`drawing`] for
-//! pictures, and [`npz`] for archives of NumPy arrays. The command adds arguments, inputs, checks and reports.
+//! pictures, [`npz`] for archives of NumPy arrays, and [`zarr`] for fields in files. The command adds arguments, inputs, checks and reports.
 
 #![warn(missing_docs)]
 
@@ -19,3 +19,4 @@ pub mod npz;
 pub mod poisson;
 pub mod rolling;
 pub mod tsunami;
+pub mod zarr;

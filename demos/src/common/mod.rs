@@ -1,5 +1,6 @@
-//! Shared by the programs: numbers, arguments of kernels, the bytes that exchanges move.
+//! Shared by the programs: fields in files, numbers, arguments of kernels, the bytes that exchanges move.
 
+pub mod history;
 pub(crate) mod kernel_arguments;
 pub mod numbers;
 pub mod traffic;

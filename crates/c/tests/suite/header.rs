@@ -132,7 +132,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
     let cpp = read("crates/c/include/haloport.hpp");
     let module = read("crates/c/fortran/haloport.f90");
     let stubs = read("crates/python/python/haloport/_haloport.pyi");
-    let waits = read("crates/python/src/comm.rs");
+    let waits = read("crates/python/src/communicator.rs");
     let terms = read("crates/core/src/exchange/agree/terms.rs");
     let on_grid = read("crates/core/src/pattern/on_grid.rs");
     // The word behind a text, which is there.

@@ -15,6 +15,7 @@ mod poisson;
 mod rolling;
 mod scaling;
 mod source;
+mod states;
 mod sycl;
 mod trace;
 mod tsunami;

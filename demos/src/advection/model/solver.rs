@@ -144,6 +144,31 @@ impl<D: Device> Solver<D> {
         })
     }
 
+    /// The pattern of the mesh's parts.
+    pub fn pattern(&self) -> &Pattern {
+        self.tracer.pattern()
+    }
+
+    /// The device of the fields.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Levels above each cell.
+    pub fn levels(&self) -> usize {
+        self.levels
+    }
+
+    /// The tracer, after all work on it has been waited for. It may be read, and set, until the next step, if the caller waits
+    /// for that, too.
+    ///
+    /// # Errors
+    /// Any error of the device.
+    pub fn tracer_at_rest(&mut self) -> Result<&mut Field<f64, D>, DeviceError> {
+        self.device.synchronize(&self.stream)?;
+        Ok(self.tracer.fields_mut())
+    }
+
     /// Sets the tracer: `value` is passed the number of each owned cell and a level.
     ///
     /// # Errors

@@ -173,6 +173,27 @@ impl<D: Device> Solver<D> {
         self.spent
     }
 
+    /// The pattern of the blocks.
+    pub fn pattern(&self) -> &Pattern {
+        self.state.pattern()
+    }
+
+    /// The device of the fields.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Depth, momenta and largest wave height, after all work on them has been waited for. They may be read, and set, until
+    /// the next step, if the caller waits for that, too.
+    ///
+    /// # Errors
+    /// Any error of the device.
+    pub fn fields_at_rest(&mut self) -> Result<[&mut Field<f64, D>; 4], DeviceError> {
+        self.device.synchronize(&self.stream)?;
+        let [h, hu, hv] = self.state.fields_mut();
+        Ok([h, hu, hv, &mut self.largest])
+    }
+
     /// Sets the state from arrays of the layout of [`block`](Solver::block), and raises the largest wave height to it.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The hump of the sea surface that starts the wave.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::tsunami::model::block::{Block, Fields, MARGIN};
@@ -12,7 +12,7 @@ use crate::tsunami::model::relief::Relief;
 /// If an earthquake lifts the bed over a region much wider than the sea is deep, the sea surface follows at once
 /// (Kajiura 1963). The default stands for uplift on the continental slope off Vancouver Island, parallel to the coast;
 /// it is not a reconstruction of an earthquake.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uplift {
     /// Longitude of the top, degrees east.
     pub longitude: f64,

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::degrees;
+use crate::jobs::common::files::FileArgs;
 use crate::mesh::choice::PartitionChoice;
 use crate::mesh::name::MeshName;
 use crate::trace::TraceArgs;
@@ -60,6 +61,8 @@ pub(crate) struct AdvectionArgs {
     /// Folder for the picture
     #[arg(long, value_name = "DIR", default_value = "out/advection")]
     pub(super) out: PathBuf,
+    #[command(flatten)]
+    pub(super) files: FileArgs,
     /// Also check the results (on a device other than the host, also against the CPU backend), and exit with 1 if a check
     /// fails
     #[arg(long)]

@@ -1,21 +1,20 @@
 //! A run from the first day to the last, on one rank.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use haloport::device::Device;
 use haloport::{Communicator, Reduction, run_ranks};
 use haloport_mesh::Partition;
 
-use super::problem::Case;
+use super::problem::{Case, DAY};
 use crate::command::failure::Failure;
 use crate::jobs::common::progress::Progress;
 use haloport_demos::advection::model::norms::{Level, Norms};
 use haloport_demos::advection::model::solver::{Model, Solver};
+use haloport_demos::advection::states::{Run, SavedTracer, TracerWriter};
 use haloport_demos::common::numbers::{larger, smaller};
 use haloport_demos::common::traffic::{Moved, total};
-
-/// Simulated seconds in a day.
-pub(super) const DAY: f64 = 86_400.0;
 
 /// The field is measured after each of this many equal parts of a run.
 const QUARTERS: usize = 4;
@@ -39,7 +38,7 @@ pub(super) struct Carried {
 /// The measures of the whole field, on rank 0.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
-    /// Of each level at the start.
+    /// Of each level at first.
     mass: Vec<f64>,
     /// The largest relative change of the mass of any level, at any quarter.
     pub(super) drift: f64,
@@ -52,6 +51,15 @@ pub(super) struct Measured {
     pub(super) field: Vec<f64>,
 }
 
+/// The files of a run; the default has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Files<'p> {
+    pub(super) restart: Option<&'p SavedTracer>,
+    /// The store, and the run that it names.
+    pub(super) save: Option<(&'p Path, &'p Run)>,
+    pub(super) writers: usize,
+}
+
 /// Collective: carries the tracer of `case` to its last day. On rank 0, `look` is passed the whole field at the start
 /// and after each quarter, with the number of the quarter and the day.
 ///
@@ -62,26 +70,40 @@ pub(super) fn carry<D: Device>(
     device: &D,
     case: &Case,
     partition: &Partition,
+    files: &Files<'_>,
     progress: &Progress,
     mut look: impl FnMut(usize, f64, Vec<f64>) -> Result<(), Failure>,
 ) -> Result<Carried, Failure> {
     let model = model(case);
     let quarter = (case.days / model.longest_step() / QUARTERS as f64).ceil().max(1.0) as usize;
-    let steps = QUARTERS * quarter;
-    let time_step = case.days / steps as f64;
+    let time_step = case.days / (QUARTERS * quarter) as f64;
     let mut solver = Solver::new(comm, device, &model, partition, time_step)?;
-    solver.set_tracer(|cell, level| case.tracer.mean(&case.mesh, cell, level, 0.0))?;
+    let first = match files.restart {
+        Some(saved) => {
+            saved.restore(comm, &mut solver, files.writers)?;
+            (saved.time / DAY / case.days * QUARTERS as f64).round() as usize
+        }
+        None => {
+            solver.set_tracer(|cell, level| case.tracer.mean(&case.mesh, cell, level, 0.0))?;
+            0
+        }
+    };
+    let writer = files
+        .save
+        .map(|(folder, run)| TracerWriter::new(comm, &mut solver, &case.mesh, run, folder, files.writers));
+    let mut writer = writer.transpose()?;
     let mut halo_cells = [solver.halo_cells() as u64];
     comm.all_reduce(&mut halo_cells, Reduction::Sum)?;
     let mut carried = Carried {
-        steps,
+        steps: (QUARTERS - first) * quarter,
         time_step,
         halo_cells: halo_cells[0] as usize,
         moved: solver.moved()?,
         ..Carried::default()
     };
-    for done in 0..=QUARTERS {
+    for done in first..=QUARTERS {
         let day = case.days * done as f64 / QUARTERS as f64;
+        writer.as_mut().map_or(Ok(()), |writer| writer.save(&mut solver, day * DAY))?;
         if let Some(whole) = solver.gather()? {
             look(done, day, whole)?;
         }
@@ -111,11 +133,12 @@ pub(super) fn carry_and_measure<D: Device>(
     device: &D,
     case: &Case,
     partition: &Partition,
+    files: &Files<'_>,
     progress: &Progress,
     mut look: impl FnMut(usize, f64, &[f64]),
 ) -> Result<(Carried, Measured), Failure> {
     let mut measured = Measured { extremes: [f64::INFINITY, f64::NEG_INFINITY], ..Measured::default() };
-    let carried = carry(comm, device, case, partition, progress, |quarter, day, field| {
+    let carried = carry(comm, device, case, partition, files, progress, |quarter, day, field| {
         look(quarter, day, &field);
         measured.note(case, quarter, field);
         Ok(())
@@ -135,7 +158,7 @@ pub(super) fn in_process<D: Device>(
     let quiet = Progress::hidden();
     let fields = run_ranks(partition.parts(), |comm| {
         let mut last = None;
-        carry(&comm, device, case, partition, &quiet, |_, _, field| {
+        carry(&comm, device, case, partition, &Files::default(), &quiet, |_, _, field| {
             last = Some(field);
             Ok(())
         })?;
@@ -179,7 +202,7 @@ impl Measured {
         let levels = case.tracer.levels;
         let of = |level: usize| Level { field: &field, levels, level };
         let mass: Vec<f64> = (0..levels).map(|level| of(level).mass(&case.areas)).collect();
-        if quarter == 0 {
+        if self.mass.is_empty() {
             self.mass.clone_from(&mass);
         }
         for (now, first) in mass.iter().zip(&self.mass) {

@@ -29,10 +29,10 @@ use crate::jobs::common::checks::conclude;
 use crate::jobs::common::folder::Folder;
 use crate::jobs::common::inputs::{Inputs, shared};
 use crate::jobs::common::progress::Progress;
-use carry::{DAY, Measured, carry_and_measure};
+use carry::{Files, Measured, carry_and_measure};
 use haloport_demos::advection::model::norms::Level;
 use haloport_demos::advection::picture::{Snapshot, globes};
-use problem::Problem;
+use problem::{DAY, Problem};
 use report::Report;
 
 /// The quarters of the run that the picture shows.
@@ -77,8 +77,13 @@ fn on_rank<D: Device>(
     let shown = problem.show_progress && comm.rank() == 0;
     let progress = Progress::simulated(case.days * DAY, "advection", shown);
     let mut snapshots = Vec::new();
+    let files = Files {
+        restart: problem.restart.as_ref(),
+        save: problem.files.save.as_deref().map(|folder| (folder, &problem.run)),
+        writers: problem.files.writers,
+    };
     let (carried, measured) =
-        carry_and_measure(comm, device, case, partition, &progress, |quarter, days, field| {
+        carry_and_measure(comm, device, case, partition, &files, &progress, |quarter, days, field| {
             if SHOWN.contains(&quarter) {
                 let first = Level { field, levels: case.tracer.levels, level: 0 };
                 snapshots.push(Snapshot { days, values: first.values().collect() });

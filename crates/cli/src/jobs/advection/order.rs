@@ -4,8 +4,8 @@ use haloport::Communicator;
 use haloport::device::Device;
 use serde::Serialize;
 
-use super::carry::{DAY, carry_and_measure};
-use super::problem::{Case, Problem};
+use super::carry::{Files, carry_and_measure};
+use super::problem::{Case, DAY, Problem};
 use crate::command::failure::Failure;
 use crate::jobs::common::progress::Progress;
 use crate::mesh::name::MeshName;
@@ -58,7 +58,15 @@ pub(super) fn ladder<D: Device>(
             let partition = case.by_curve(comm.size())?;
             let shown = problem.show_progress && comm.rank() == 0;
             let progress = Progress::simulated(days * DAY, "other meshes", shown);
-            let (_, measured) = carry_and_measure(comm, device, &case, &partition, &progress, |_, _, _| ())?;
+            let (_, measured) = carry_and_measure(
+                comm,
+                device,
+                &case,
+                &partition,
+                &Files::default(),
+                &progress,
+                |_, _, _| (),
+            )?;
             (case.mesh.cells(), measured.first_norms)
         };
         let order = rungs.last().map(|coarse| coarse.norms.order(norms, [coarse.cells, cells]));

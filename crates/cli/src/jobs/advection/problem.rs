@@ -1,18 +1,25 @@
 //! The inputs, checked.
 
+use std::path::{Path, PathBuf};
+
 use haloport::AnyDevice;
 use haloport_mesh::{Mesh, Partition, PartitionError};
 
 use super::args::AdvectionArgs;
 use crate::command::failure::Failure;
 use crate::command::memory::{gib, room};
-use crate::jobs::common::inputs::{Inputs, shared};
+use crate::jobs::common::files::FileArgs;
+use crate::jobs::common::inputs::{Inputs, about_file, shared};
 use crate::jobs::common::parts::by_curve;
 use crate::mesh::choice::PartitionChoice;
 use crate::mesh::name::MeshName;
 use haloport_demos::advection::model::norms::areas;
 use haloport_demos::advection::model::tracer::Tracer;
 use haloport_demos::advection::model::wind::Wind;
+use haloport_demos::advection::states::{Run, SavedTracer};
+
+/// Simulated seconds in a day.
+pub(super) const DAY: f64 = 86_400.0;
 
 /// Bytes of memory for each cell, about: the mesh, its parts on all ranks, and the arrays of kernels.
 const BYTES_PER_CELL: u128 = 1500;
@@ -27,6 +34,11 @@ pub(super) struct Problem {
     /// The partition that the arguments choose.
     choice: PartitionChoice,
     partition: Inputs<Partition>,
+    /// The tracer with which the run begins in place of the hills.
+    pub(super) restart: Option<SavedTracer>,
+    /// The files in which the tracer is saved, and the run that they name.
+    pub(super) files: FileArgs,
+    pub(super) run: Run,
     /// Whether the terminal shows the progress.
     pub(super) show_progress: bool,
 }
@@ -49,7 +61,8 @@ impl Problem {
     /// Makes the mesh.
     ///
     /// # Errors
-    /// [`Failure::BadInput`] if the mesh cannot be made or is too large for the machine.
+    /// [`Failure::BadInput`] if the mesh cannot be made or is too large for the machine, or if the tracer cannot be saved or
+    /// restored there.
     pub(super) fn new(args: &AdvectionArgs, device: &AnyDevice) -> Result<Problem, Failure> {
         let cells = args.mesh.cells().unwrap_or(usize::MAX) as u128;
         let needed = cells.saturating_mul(BYTES_PER_CELL + BYTES_PER_LEVEL * args.levels as u128);
@@ -63,8 +76,21 @@ impl Problem {
         }
         let wind = Wind::tilted(args.alpha.to_radians());
         let tracer = Tracer { shape: args.tracer, levels: args.levels, wind };
+        let run = Run {
+            mesh: args.mesh.to_string(),
+            tracer: args.tracer.to_string(),
+            alpha: args.alpha,
+            days: args.days,
+            limited: args.limited,
+        };
+        args.files.check_new()?;
+        let case = Case::new(args.mesh, tracer, args.days, args.limited, !args.no_overlap)?;
+        let saved = |path: &PathBuf| saved(path, case.mesh.cells(), args.levels, &run);
         Ok(Problem {
-            case: Case::new(args.mesh, tracer, args.days, args.limited, !args.no_overlap)?,
+            restart: args.files.restart.as_ref().map(saved).transpose()?,
+            case,
+            files: args.files.clone(),
+            run,
             choice: args.partition.clone(),
             partition: Inputs::new(),
             show_progress: !args.json,
@@ -135,4 +161,18 @@ impl Case {
             ranks,
         )
     }
+}
+
+/// The tracer to go on from, earlier than the end.
+fn saved(path: &Path, cells: usize, levels: usize, run: &Run) -> Result<SavedTracer, Failure> {
+    let saved = SavedTracer::open(path, cells, levels, run)
+        .map_err(|error| Failure::BadInput(format!("--restart: {}", about_file(path, &error))))?;
+    if saved.time < run.days * DAY {
+        return Ok(saved);
+    }
+    Err(Failure::BadInput(format!(
+        "--restart: expected a run that ended before its last day, found {}, which is complete after {} days",
+        path.display(),
+        run.days
+    )))
 }

@@ -10,9 +10,9 @@ use haloport_mesh::Partition;
 use serde::Serialize;
 
 use super::args::AdvectionArgs;
-use super::carry::{Carried, DAY, Measured};
+use super::carry::{Carried, Measured};
 use super::order::{self, Rung};
-use super::problem::{Case, Problem};
+use super::problem::{Case, DAY, Problem};
 use crate::command::print;
 use crate::command::text::counted;
 use crate::jobs::common::checks::{Check, write_checks};
@@ -36,6 +36,8 @@ pub(super) struct Report {
     cells_of_ranks: [usize; 2],
     /// Of all ranks.
     halo_cells: usize,
+    /// The day at which the run began; 0 without `--restart`.
+    started_days: f64,
     simulated_days: f64,
     time_step_s: f64,
     /// Of all levels, in units of the tracer times steradians.
@@ -49,6 +51,8 @@ pub(super) struct Report {
     ladder_days: f64,
     pub(super) ladder: Vec<Rung>,
     pub(super) picture: PathBuf,
+    /// The saved tracer; null without `--save`.
+    saved: Option<PathBuf>,
     /// Null without `--verify`.
     pub(super) checks: Option<Vec<Check>>,
     /// Whether all ranks are threads of this process.
@@ -89,6 +93,7 @@ impl Report {
             partition: args.partition.to_string(),
             cells_of_ranks: [sizes().min().unwrap_or(0), sizes().max().unwrap_or(0)],
             halo_cells: carried.halo_cells,
+            started_days: problem.restart.as_ref().map_or(0.0, |saved| saved.time / DAY),
             simulated_days: case.days,
             time_step_s: carried.time_step * DAY,
             mass: measured.mass(),
@@ -99,6 +104,7 @@ impl Report {
             ladder_days: order::days(case),
             ladder: Vec::new(),
             picture: PathBuf::new(),
+            saved: args.files.save.clone(),
             checks: None,
             in_process: false,
         }
@@ -108,7 +114,12 @@ impl Report {
 impl print::Report for Report {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let round = self.simulated_days / PERIOD;
-        writeln!(out, "Advection on {}: {} days, {round:.2} times round\n", self.mesh, self.simulated_days)?;
+        let (mesh, days) = (&self.mesh, self.simulated_days);
+        let from = match self.started_days {
+            0.0 => String::new(),
+            day => format!(", from day {day} on"),
+        };
+        writeln!(out, "Advection on {mesh}: {days} days, {round:.2} times round{from}\n")?;
         let mut line = |name: &str, text: String| writeln!(out, "  {name:<14}{text}");
         line("mesh", format!("{} cells, {}", self.cells, counted(self.levels, "level")))?;
         let [fewest, most] = self.cells_of_ranks;
@@ -133,6 +144,9 @@ impl print::Report for Report {
         let Norms { l1, l2, linf } = self.norms;
         line("error", format!("l1 {l1:.2e}, l2 {l2:.2e}, linf {linf:.2e}"))?;
         line("picture", self.picture.display().to_string())?;
+        if let Some(saved) = &self.saved {
+            line("fields", saved.display().to_string())?;
+        }
         self.write_ladder(out)?;
         self.checks.as_deref().map_or(Ok(()), |checks| write_checks(out, checks))
     }

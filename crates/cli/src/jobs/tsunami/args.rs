@@ -8,6 +8,7 @@ use clap::Args;
 use crate::command::device::DeviceArgs;
 use crate::command::launch::RankArgs;
 use crate::command::values::{at_least, degrees};
+use crate::jobs::common::files::FileArgs;
 use crate::trace::TraceArgs;
 use haloport_demos::tsunami::model::uplift::Uplift;
 
@@ -28,6 +29,8 @@ Examples:
   haloport run tsunami --hours 1 --out here
   haloport run tsunami --uplift-at -125.4,48.37 --uplift-height 4
   haloport run tsunami --bathymetry aegean.npz --uplift-at 25.4,36.5
+  haloport run tsunami --hours 1 --save an-hour.zarr
+  haloport run tsunami --hours 3 --restart an-hour.zarr
   haloport run tsunami --ranks 4 --verify --json";
 
 /// Arguments of `haloport run tsunami`.
@@ -56,6 +59,8 @@ pub(crate) struct TsunamiArgs {
     /// Folder for pictures and tide gauges
     #[arg(long, value_name = "DIR", default_value = "out/tsunami")]
     pub(super) out: PathBuf,
+    #[command(flatten)]
+    pub(super) files: FileArgs,
     /// Also check the results (on a device other than the host, also against the CPU backend), and exit with 1 if a check
     /// fails
     #[arg(long)]
@@ -72,19 +77,19 @@ pub(crate) struct TsunamiArgs {
 pub(super) struct UpliftArgs {
     /// Top of the uplift of the sea surface that starts the wave: degrees east and north
     #[arg(long = "uplift-at", value_name = "LON,LAT", default_value_t = Pair([UPLIFT.longitude, UPLIFT.latitude]),
-          value_parser = position, allow_hyphen_values = true)]
+          value_parser = position, allow_hyphen_values = true, conflicts_with = "restart")]
     at: Pair,
     /// Height of the uplift, metres; negative for a trough
     #[arg(long = "uplift-height", value_name = "M", default_value_t = UPLIFT.height, value_parser = height,
-          allow_negative_numbers = true)]
+          allow_negative_numbers = true, conflicts_with = "restart")]
     height: f64,
     /// Length and width of the uplift, kilometres: from its top to 0.61 of its height
     #[arg(long = "uplift-size", value_name = "L,W", default_value_t = Pair([UPLIFT.length / 1e3, UPLIFT.width / 1e3]),
-          value_parser = size, allow_hyphen_values = true)]
+          value_parser = size, allow_hyphen_values = true, conflicts_with = "restart")]
     size: Pair,
     /// Direction of the uplift's length, degrees clockwise from north
     #[arg(long = "uplift-strike", value_name = "DEGREES", default_value_t = UPLIFT.strike, value_parser = degrees,
-          allow_negative_numbers = true)]
+          allow_negative_numbers = true, conflicts_with = "restart")]
     strike: f64,
 }
 

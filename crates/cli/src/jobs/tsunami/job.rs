@@ -18,6 +18,7 @@ use haloport_demos::tsunami::model::solver::{Solver, Spent, Whole};
 use haloport_demos::tsunami::model::survey::Survey;
 use haloport_demos::tsunami::model::uplift::initial_state;
 use haloport_demos::tsunami::picture::{largest_wave, surface};
+use haloport_demos::tsunami::states::StateWriter;
 
 /// Simulated seconds between pictures of the sea surface.
 const PICTURE_EVERY: f64 = 600.0;
@@ -79,15 +80,23 @@ pub(super) fn run<D: Device>(
 ) -> Result<Results, Failure> {
     let began = Instant::now();
     let mut solver = Solver::new(comm, device, &problem.relief, &problem.physics, problem.overlap)?;
-    solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?;
+    match &problem.restart {
+        Some(saved) => saved.restore(comm, &mut solver, &problem.relief, problem.files.writers)?,
+        None => solver.set_state(&initial_state(solver.block(), &problem.relief, &problem.uplift))?,
+    }
+    let writer = problem.files.save.as_ref().map(|folder| {
+        StateWriter::new(comm, &mut solver, &problem.relief, &problem.uplift, folder, problem.files.writers)
+    });
+    let mut writer = writer.transpose()?;
     let progress = Progress::simulated(problem.end, "tsunami", problem.show_progress && comm.rank() == 0);
     let mut tides = Tides::new(&problem.gauges, solver.block());
     let mut done = Results { parts: solver.parts(), moved: solver.moved()?, ..Results::default() };
-    let mut time = 0.0;
+    let mut time = problem.start();
     let mut last = None;
     loop {
+        writer.as_mut().map_or(Ok(()), |writer| writer.save(&mut solver, time))?;
         if let Some(whole) = solver.gather()? {
-            done.look(problem, &whole, time);
+            done.look(problem, &whole);
             let picture = surface(&problem.relief, &problem.gauges, &whole.h, time);
             done.pictures.push(folder.write(&surface_name(time), &picture?.png()?)?);
             last = Some(whole);
@@ -126,9 +135,9 @@ pub(super) fn run<D: Device>(
 
 impl Results {
     /// Measures the whole state.
-    fn look(&mut self, problem: &Problem, whole: &Whole, time: f64) {
+    fn look(&mut self, problem: &Problem, whole: &Whole) {
         let survey = Survey::new(&problem.area, &problem.physics, whole.state());
-        if time == 0.0 {
+        if self.pictures.is_empty() {
             self.volume = survey.volume;
         }
         let drift = (survey.volume - self.volume).abs() / self.volume;

@@ -33,6 +33,8 @@ pub(super) struct Report {
     uplift: Uplift,
     /// The behaviour of the grid's edges.
     outer_walls: &'static str,
+    /// The time at which the run began; 0 without `--restart`.
+    started_s: f64,
     simulated_s: f64,
     mean_time_step_s: f64,
     /// The share of the ranks' stepping time that the host spent in the reduction for the time step.
@@ -45,6 +47,8 @@ pub(super) struct Report {
     /// Degrees east and north.
     max_wave_at: [f64; 2],
     gauges: Vec<GaugeSummary>,
+    /// The saved states; null without `--save`.
+    saved: Option<PathBuf>,
     out: PathBuf,
     pictures: Vec<PathBuf>,
     record: PathBuf,
@@ -86,8 +90,9 @@ impl Report {
             blocks: [done.parts[1], done.parts[0]],
             uplift: problem.uplift,
             outer_walls: "closed: waves are reflected at the edges of the grid",
+            started_s: problem.start(),
             simulated_s: problem.end,
-            mean_time_step_s: problem.end / done.steps as f64,
+            mean_time_step_s: (problem.end - problem.start()) / done.steps as f64,
             reduction_share: done.spent.reduction.as_secs_f64() / of_ranks,
             volume_m3: done.volume,
             volume_drift: done.drift,
@@ -96,6 +101,7 @@ impl Report {
             max_wave_m: done.max_wave,
             max_wave_at: [relief.longitude[column], relief.latitude[row]],
             gauges: done.gauges,
+            saved: args.files.save.clone(),
             out: args.out.clone(),
             pictures: done.pictures,
             record: done.record,
@@ -111,7 +117,9 @@ impl print::Report for Report {
             || "the Salish Sea and southern Vancouver Island".to_owned(),
             |path| path.display().to_string(),
         );
-        writeln!(out, "Tsunami on {place}, {} simulated\n", clock(self.simulated_s))?;
+        let from =
+            if self.started_s > 0.0 { format!(" from {} on", clock(self.started_s)) } else { String::new() };
+        writeln!(out, "Tsunami on {place}, {} simulated{from}\n", clock(self.simulated_s))?;
         let [nx, ny] = self.grid;
         let mut line = |name: &str, text: String| writeln!(out, "  {name:<14}{text}");
         line("grid", format!("{nx} × {ny} cells, refined {} times", self.refine))?;
@@ -146,6 +154,9 @@ impl print::Report for Report {
             line("largest wave", largest.display().to_string())?;
         }
         line("tide gauges", self.record.display().to_string())?;
+        if let Some(saved) = &self.saved {
+            line("fields", saved.display().to_string())?;
+        }
         self.checks.as_deref().map_or(Ok(()), |checks| write_checks(out, checks))
     }
 }
