@@ -1,32 +1,66 @@
 //! Copies that combine what they read with what is at their targets.
 
+use std::collections::HashMap;
+
 use half::{bf16, f16};
 use haloport_core::ElementType;
-use haloport_core::device::{BoxCopy, Combine, CombineItem, CopyItem, DeviceError, Pointer};
+use haloport_core::device::{BoxCopy, Combine, CombineItem, CopyItem, DeviceError, IndexedCopy, Pointer};
 use num_complex::Complex;
 
-use crate::copies::lines::{for_each_line, step};
+use crate::copies::combine_loops::{Twin, combine_box, combine_rows};
+use crate::copies::numbers::{Max, Min, Number, Operation, Sum};
 
 /// A copy that combines, on one thread.
 #[derive(Debug)]
 pub(crate) struct CombineCopy {
     copy: CopyItem,
-    run: RunBox,
+    /// A box of the same form that is combined in the same sweep.
+    twin: Option<Twin>,
+    loops: Loops,
 }
 
-/// Combines a box, between these addresses of its first element in the source and in the target.
-type RunBox = unsafe fn(&BoxCopy, (Pointer, Pointer));
+/// The loops for elements of one type and one operation: over a box or two, between the addresses of the first element in
+/// the source and in the target; and over listed rows.
+#[derive(Debug, Clone, Copy)]
+struct Loops {
+    of_box: unsafe fn(&BoxCopy, (Pointer, Pointer), Option<Twin>),
+    of_rows: unsafe fn(&IndexedCopy, (Pointer, Pointer)),
+}
+
+impl Loops {
+    fn of<T: Number, O: Operation<T>>() -> Loops {
+        Loops { of_box: combine_box::<T, O>, of_rows: combine_rows::<T, O> }
+    }
+}
 
 impl CombineCopy {
+    /// The copies of `items`, of which no two have a target in common; short boxes of one form are joined in pairs.
+    ///
     /// # Errors
     /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so.
-    pub(crate) fn new(item: CombineItem) -> Result<CombineCopy, DeviceError> {
-        item.check()?;
-        let CombineItem { copy, combine, element } = item;
-        let run = run_of(combine, element).ok_or_else(|| {
-            DeviceError::invalid("a copy that combines", "a known type of elements", element)
-        })?;
-        Ok(CombineCopy { copy, run })
+    pub(crate) fn all(items: Vec<CombineItem>) -> Result<Vec<CombineCopy>, DeviceError> {
+        let mut waiting = HashMap::new();
+        let mut all: Vec<CombineCopy> = Vec::with_capacity(items.len());
+        for item in items {
+            item.check()?;
+            let CombineItem { copy, combine, element } = item;
+            let loops = run_of(combine, element).ok_or_else(|| {
+                DeviceError::invalid("a copy that combines", "a known type of elements", element)
+            })?;
+            if let CopyItem::Box(copy) = &copy
+                && let Some(form) = Twin::form(copy).map(|form| (form, combine, element))
+            {
+                if let Some(first) = waiting.remove(&form)
+                    && let CombineCopy { copy: CopyItem::Box(first), twin, .. } = &mut all[first]
+                {
+                    *twin = Some(Twin::new(first, copy));
+                    continue;
+                }
+                waiting.insert(form, all.len());
+            }
+            all.push(CombineCopy { copy, twin: None, loops });
+        }
+        Ok(all)
     }
 
     /// Runs the copy on the calling thread. Block `k`, to which it is anchored, begins at `bases[k]`.
@@ -36,108 +70,24 @@ impl CombineCopy {
     /// the elements: the caller of [`Device::run_copies`](haloport_core::device::Device::run_copies) promises that for lists of
     /// [`Combining`](haloport_core::device::Combining).
     pub(crate) unsafe fn run(&self, bases: &[Pointer]) {
-        match &self.copy {
-            // SAFETY: the caller's promise; the function is that of the type of the elements.
-            CopyItem::Box(copy) => unsafe { (self.run)(copy, copy.ends(bases)) },
-            CopyItem::Indexed(copy) => {
-                let (sources, targets) = (copy.source(), copy.target());
-                let ends = copy.row().ends(bases);
-                for position in 0..copy.rows() {
-                    let source = ends.0.offset(sources.index(position) as isize * sources.stride);
-                    let target = ends.1.offset(targets.index(position) as isize * targets.stride);
-                    // SAFETY: as above, for every row.
-                    unsafe { (self.run)(copy.row(), (source, target)) };
-                }
+        // SAFETY: the caller's promise; the loops are those of the type of the elements, and a twin has the same form.
+        unsafe {
+            match &self.copy {
+                CopyItem::Box(copy) => (self.loops.of_box)(copy, copy.ends(bases), self.twin),
+                CopyItem::Indexed(copy) => (self.loops.of_rows)(copy, copy.row().ends(bases)),
             }
         }
     }
 }
 
-/// A type of numbers.
-trait Number: Copy {
-    fn sum(self, other: Self) -> Self;
-    /// With the sign of each part changed.
-    fn negated(self) -> Self;
-}
-
-/// A type of numbers that have an order.
-trait Ordered: Number + PartialOrd {
-    fn is_nan(self) -> bool;
-
-    fn smaller(self, other: Self) -> Self {
-        if other < self || other.is_nan() { other } else { self }
-    }
-
-    fn larger(self, other: Self) -> Self {
-        if other > self || other.is_nan() { other } else { self }
-    }
-}
-
-macro_rules! integers {
-    ($($number:ty),+) => {
-        $(
-            impl Number for $number {
-                fn sum(self, other: $number) -> $number {
-                    self.wrapping_add(other)
-                }
-
-                fn negated(self) -> $number {
-                    self.wrapping_neg()
-                }
-            }
-
-            impl Ordered for $number {
-                fn is_nan(self) -> bool {
-                    false
-                }
-            }
-        )+
-    };
-}
-
-macro_rules! floats {
-    ($($number:ty),+) => {
-        $(
-            impl Number for $number {
-                fn sum(self, other: $number) -> $number {
-                    self + other
-                }
-
-                fn negated(self) -> $number {
-                    -self
-                }
-            }
-
-            impl Ordered for $number {
-                fn is_nan(self) -> bool {
-                    <$number>::is_nan(self)
-                }
-            }
-        )+
-    };
-}
-
-integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128);
-floats!(f16, bf16, f32, f64);
-
-impl<T: Number> Number for Complex<T> {
-    fn sum(self, other: Complex<T>) -> Complex<T> {
-        Complex { re: self.re.sum(other.re), im: self.im.sum(other.im) }
-    }
-
-    fn negated(self) -> Complex<T> {
-        Complex { re: self.re.negated(), im: self.im.negated() }
-    }
-}
-
-/// The function that combines boxes of these elements; `None` if they cannot be combined so.
-fn run_of(combine: Combine, element: ElementType) -> Option<RunBox> {
+/// The loops that combine these elements; `None` if they cannot be combined so.
+fn run_of(combine: Combine, element: ElementType) -> Option<Loops> {
     macro_rules! of_type {
         ($number:ty) => {
             match combine {
-                Combine::Sum => combine_box::<$number, Sum> as RunBox,
-                Combine::Min => combine_box::<$number, Min>,
-                Combine::Max => combine_box::<$number, Max>,
+                Combine::Sum => Loops::of::<$number, Sum>(),
+                Combine::Min => Loops::of::<$number, Min>(),
+                Combine::Max => Loops::of::<$number, Max>(),
                 Combine::Replace => return None,
             }
         };
@@ -145,7 +95,7 @@ fn run_of(combine: Combine, element: ElementType) -> Option<RunBox> {
     macro_rules! of_complex {
         ($number:ty) => {
             match combine {
-                Combine::Sum => combine_box::<Complex<$number>, Sum> as RunBox,
+                Combine::Sum => Loops::of::<Complex<$number>, Sum>(),
                 _ => return None,
             }
         };
@@ -169,57 +119,4 @@ fn run_of(combine: Combine, element: ElementType) -> Option<RunBox> {
         ElementType::Complex64 => of_complex!(f64),
         _ => return None,
     })
-}
-
-/// An operation on the value at the target and the one that arrives.
-trait Operation<T> {
-    fn apply(there: T, arrived: T) -> T;
-}
-
-struct Sum;
-struct Min;
-struct Max;
-
-impl<T: Number> Operation<T> for Sum {
-    #[inline(always)]
-    fn apply(there: T, arrived: T) -> T {
-        there.sum(arrived)
-    }
-}
-
-impl<T: Ordered> Operation<T> for Min {
-    #[inline(always)]
-    fn apply(there: T, arrived: T) -> T {
-        there.smaller(arrived)
-    }
-}
-
-impl<T: Ordered> Operation<T> for Max {
-    #[inline(always)]
-    fn apply(there: T, arrived: T) -> T {
-        there.larger(arrived)
-    }
-}
-
-/// Combines a box of numbers.
-///
-/// # Safety
-/// As for [`CombineCopy::run`].
-unsafe fn combine_box<T: Number, O: Operation<T>>(copy: &BoxCopy, ends: (Pointer, Pointer)) {
-    let numbers = copy.run_bytes() / size_of::<T>();
-    let negated = copy.sign_change().is_some();
-    for_each_line(copy, ends, |source, target, line| {
-        for point in 0..line.extent {
-            let (source, target) = step(source, target, line, point);
-            let (from, to) = (source.as_ptr().cast::<T>(), target.as_ptr().cast::<T>());
-            for number in 0..numbers {
-                // SAFETY: both lie in the run of numbers at this point, which are aligned.
-                unsafe {
-                    let (from, to) = (from.add(number), to.add(number));
-                    let arrived = if negated { from.read().negated() } else { from.read() };
-                    to.write(O::apply(to.read(), arrived));
-                }
-            }
-        }
-    });
 }

@@ -62,9 +62,8 @@ impl CpuCopies {
         let bytes = items.iter().map(|item| item.copy.bytes()).sum();
         let (parallel, piece) = pieces(bytes, threads);
         let mut cut = Vec::with_capacity(items.len());
-        for item in items.into_iter().filter(|item| item.copy.bytes() > 0) {
-            let pieces = item.copy.bytes().div_ceil(piece);
-            let CombineItem { copy, combine, element } = item;
+        for CombineItem { copy, combine, element } in items.into_iter().filter(|item| item.copy.bytes() > 0) {
+            let pieces = copy.bytes().div_ceil(piece);
             let copies: Vec<CopyItem> = match copy {
                 copy if pieces == 1 => vec![copy],
                 // A run of numbers is not cut, since a cut may be within one.
@@ -72,11 +71,10 @@ impl CpuCopies {
                 CopyItem::Box(copy) => copy.split(pieces).into_iter().map(CopyItem::Box).collect(),
                 CopyItem::Indexed(copy) => copy.split(pieces).into_iter().map(CopyItem::Indexed).collect(),
             };
-            for copy in copies {
-                cut.push(Item::Combine(CombineCopy::new(CombineItem { copy, combine, element })?));
-            }
+            cut.extend(copies.into_iter().map(|copy| CombineItem { copy, combine, element }));
         }
-        Ok(CpuCopies { through: List { items: cut, parallel, writing: Writing::Plain }, past: None })
+        let items = CombineCopy::all(cut)?.into_iter().map(Item::Combine).collect();
+        Ok(CpuCopies { through: List { items, parallel, writing: Writing::Plain }, past: None })
     }
 
     /// Calls `run` once, with the list to run now.

@@ -11,7 +11,7 @@ use crate::copies::lines::{for_each_line, match_run_bytes};
 use crate::copies::stores::{Store, Writing};
 
 /// The distance, in runs, at which sources and targets are fetched into the cache ahead of the copy.
-const RUNS_AHEAD: isize = 32;
+pub(crate) const RUNS_AHEAD: isize = 32;
 
 /// The properties that two copies must share: the bytes of a run, the axes, the way of writing, and the blocks of
 /// memory that they are anchored to.

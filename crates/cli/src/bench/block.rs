@@ -44,8 +44,12 @@ impl MemoryArgs {
     /// # Errors
     /// [`Failure::Run`] if the fields cannot be bound.
     pub(super) fn bind<F: FieldSet>(&self, pattern: &Pattern, fields: F) -> Result<Exchange<F>, Failure> {
-        let options = BindOptions::default().path(self.path).order(self.halo_order);
-        Ok(pattern.bind_with(fields, options)?)
+        Ok(pattern.bind_with(fields, self.options())?)
+    }
+
+    /// The path and the order of halos.
+    pub(super) fn options(&self) -> BindOptions {
+        BindOptions::default().path(self.path).order(self.halo_order)
     }
 
     /// Makes a field for the library's contestant. With memory of the caller, the field serves as a model for that.

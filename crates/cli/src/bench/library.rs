@@ -30,7 +30,12 @@ impl<F: FieldSet, C: Fn(&[F]) -> Result<(), Failure>> Library<F, C> {
         memory: &MemoryArgs,
         check: C,
     ) -> Result<Library<F, C>, Failure> {
-        Ok(Library { exchange: memory.bind(pattern, fields)?, check, write: None, uneven: None })
+        Ok(Library::of(memory.bind(pattern, fields)?, check))
+    }
+
+    /// The same, of fields that are bound.
+    pub(super) fn of(exchange: Exchange<Vec<F>>, check: C) -> Library<F, C> {
+        Library { exchange, check, write: None, uneven: None }
     }
 
     /// The same, with work between the start of each exchange and its end.

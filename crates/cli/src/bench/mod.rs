@@ -3,6 +3,7 @@
 //! - `block`: the fields, and `boundary`: what is written in them between exchanges;
 //! - `contestant`: the measurement, and `results`: the figures of all contestants;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants; `library`: the one of Haloport, for both;
+//! - `transpose`: a grid that goes from one split to another;
 //! - `handover`: the distance of the cores, which limits every exchange;
 //! - `scaling`: the messages and memory of thousands of simulated ranks;
 //! - `uneven`: work of ranks between the start of an exchange and its end;
@@ -19,6 +20,7 @@ mod persistent;
 mod raw_send;
 mod results;
 mod scaling;
+mod transpose;
 mod uneven;
 mod unstructured;
 
@@ -33,6 +35,8 @@ pub(crate) enum BenchCommand {
     Exchange(exchange::ExchangeArgs),
     /// Time the exchange of an unstructured field, in turns with messages packed by hand; and time making its pattern.
     Unstructured(unstructured::UnstructuredArgs),
+    /// Time moving a grid from parts along its first axis to parts along its second, in turns with plain copies.
+    Transpose(transpose::TransposeArgs),
     /// Set up exchanges on thousands of simulated ranks, and count the messages and memory of each.
     Scaling(scaling::ScalingArgs),
 }
@@ -45,6 +49,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Exchange(args) => exchange::run(args),
         BenchCommand::Unstructured(args) => unstructured::run(args),
+        BenchCommand::Transpose(args) => transpose::run(args),
         BenchCommand::Scaling(args) => scaling::run(args),
     }
 }

@@ -105,16 +105,17 @@ impl Setting {
         writeln!(out, "path and order: {}", self.choice)
     }
 
-    /// Writes the state of the boundary and the distance of the cores. `copies`: the contestant that copies within a rank.
+    /// Writes the state of the boundary and the distance of the cores. `cells`: those that are rewritten; `copies`: the contestant
+    /// that copies within a rank.
     ///
     /// # Errors
     /// Errors of `out`.
-    pub(super) fn write_state(&self, out: &mut impl Write, copies: &str) -> io::Result<()> {
+    pub(super) fn write_state(&self, out: &mut impl Write, cells: &str, copies: &str) -> io::Result<()> {
         if self.boundary == Boundary::Written {
             writeln!(
                 out,
-                "owned cells near the halo are rewritten before each exchange, and that time is subtracted; {copies} copies a \
-                 rank's own cells, and raw_send has none"
+                "{cells} are rewritten before each exchange, and that time is subtracted; {copies} reads a rank's own cells, \
+                 and raw_send has none"
             )?;
         }
         if let Some([before, after]) = self.handover_ns {

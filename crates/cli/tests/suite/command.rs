@@ -86,6 +86,60 @@ fn the_exchange_is_measured_and_its_results_are_complete() {
 }
 
 #[test]
+fn accumulation_is_measured_beside_a_pass_that_adds() {
+    let bench = Haloport::new("bench exchange");
+    for (arguments, path) in [
+        ("--path direct --fields 2", "direct copies from neighbours' fields"),
+        ("--path direct --dtype f32 --boundary unchanged", "direct copies from neighbours' fields"),
+        ("--path messages --memory caller", "messages"),
+    ] {
+        let report =
+            bench.json(&format!("--accumulate --local 12,10,8 --halo 2 --ranks 2 --samples 3 {arguments}"));
+        assert_eq!(report["accumulated"], true);
+        assert_eq!(report["path"], path, "{arguments}");
+        let all = report["contestants"].as_array().unwrap();
+        let names: Vec<_> = all.iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["haloport", "one_pass_add", "raw_send"]);
+        assert!(all.iter().all(|one| one["median_us"].is_f64() && one["ratio"].is_f64()), "{report}");
+    }
+    let out = bench.out("--accumulate --local 8,8 --ranks 1 --samples 2");
+    assert!(out.contains("added to their owners; every owned cell checked"), "{out}");
+    assert!(out.contains("halo cells are rewritten before each exchange"), "{out}");
+    for (arguments, text) in [
+        ("--accumulate --dtype u8", "--dtype: --accumulate expects f32 or f64, found u8"),
+        ("--accumulate --uneven 5", "cannot be used with"),
+    ] {
+        let refused = bench.refusal(&format!("--local 8 --ranks 2 {arguments}"));
+        assert!(refused.contains(text), "{refused}");
+    }
+}
+
+#[test]
+fn a_transpose_is_measured_beside_plain_copies() {
+    let bench = Haloport::new("bench transpose");
+    for (arguments, ranks) in [("--path direct --fields 2", 2), ("--path messages", 3), ("", 1)] {
+        let report = bench.json(&format!("--cells 12,6,5 --ranks {ranks} --samples 3 {arguments}"));
+        let fields = report["fields"].as_u64().unwrap();
+        assert_eq!(report["bytes"], 12 * 6 * 5 * 8 * fields / ranks, "{arguments}");
+        assert_eq!((&report["verified"], &report["cells"]), (&true.into(), &json!([12, 6, 5])));
+        for figure in ["median_us", "one_pass_copy_us", "ratio_to_one_pass_copy"] {
+            assert!(report[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure} in {report}");
+        }
+    }
+    let out = bench.out("--cells 8,8 --ranks 2 --samples 2");
+    assert!(out.contains("8 × 8 cells, from parts along the first axis to parts along the second"), "{out}");
+    for (arguments, text) in [
+        ("--cells 8", "--cells: expected at least 2 axes"),
+        ("--cells 8,7", "a multiple of the 2 ranks; found [8, 7]"),
+        ("--cells 8,8 --memory caller", "--memory: expected node-shared or private"),
+        ("--cells 4000000,4000000", "the fields need"),
+    ] {
+        let refused = bench.refusal(&format!("{arguments} --ranks 2"));
+        assert!(refused.contains(text), "{arguments}: {refused}");
+    }
+}
+
+#[test]
 fn owned_cells_are_rewritten_before_each_exchange() {
     let bench = Haloport::new("bench exchange");
     let writing = |report: &serde_json::Value, name: &str| {

@@ -99,17 +99,25 @@ fn several_plans_of_passed_memory_are_in_flight() {
 #[test]
 fn an_exchange_tells_that_it_accumulates() {
     on_ring(|comm, pattern| {
-        let bound = pattern.bind_with(Numbers::new(&device()?, pattern)?, sum())?;
-        let described = bound.describe();
-        assert_eq!(described.routes.len(), 2);
-        for route in &described.routes {
-            assert_eq!(
-                (route.path, route.why),
-                (DataPath::Messages, Some(Obstacle::Accumulated)),
+        let of_path = |path| {
+            let bound = pattern.bind_with(Numbers::new(&device()?, pattern)?, sum().path(path))?;
+            let described = bound.describe();
+            assert_eq!(described.routes.len(), 2);
+            assert_eq!(described.choice.order, exchange::HaloOrder::AllNeighbours);
+            let first = &described.routes[0];
+            assert!(
+                described.routes.iter().all(|it| (it.path, it.why) == (first.path, first.why)),
                 "{comm:?}"
             );
-        }
-        assert_eq!(described.choice.order, exchange::HaloOrder::AllNeighbours);
+            Ok::<_, Failure>((first.path, first.why, described.traffic))
+        };
+        let (path, why, traffic) = of_path(DataPath::Quickest)?;
+        assert_eq!((path, why, traffic.direct_bytes), (DataPath::Direct, None, 16));
+        let (path, why, traffic) = of_path(DataPath::Shared)?;
+        assert_eq!((path, why, traffic.shared_bytes), (DataPath::Shared, Some(Obstacle::Asked), 16));
+        let (path, why, traffic) = of_path(DataPath::Messages)?;
+        assert_eq!((path, why), (DataPath::Messages, Some(Obstacle::Asked)));
+        assert!(traffic.message_bytes >= 16, "{traffic:?}");
         Ok(())
     });
 }
@@ -130,10 +138,6 @@ fn what_cannot_be_accumulated_is_refused_on_all_ranks() {
             (
                 "`zero_halo` is set without `accumulate`",
                 refusal(of(ElementType::F32)?, BindOptions::default().zero_halo(true)),
-            ),
-            (
-                "the path `direct`, which is asked for",
-                refusal(of(ElementType::F32)?, sum().path(DataPath::Direct)),
             ),
             ("the option `accumulate` is", {
                 let options = if comm.rank() == 0 { sum() } else { BindOptions::default() };
@@ -208,4 +212,79 @@ fn a_cell_that_several_are_to_replace_is_named() {
         Ok::<_, Failure>(())
     })
     .unwrap();
+}
+
+/// Ranks that finish several exchanges in different orders do not wait for each other: a halo that nobody reads yet is
+/// left in a message.
+#[test]
+fn exchanges_are_finished_in_any_order_on_every_path() {
+    for path in [DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+        on_ring(|comm, pattern| {
+            let mut exchanges = Vec::new();
+            for number in 1..=3 {
+                let mut load = Field::<i64, _>::new(&device()?, pattern)?;
+                load.copy_from(0, &[number; 4])?;
+                exchanges.push(pattern.bind_with(load, sum().zero_halo(true).prefer(path))?);
+            }
+            for round in 1..=3 {
+                let mut tickets = Vec::new();
+                for exchange in &mut exchanges {
+                    tickets.push(exchange.start_detached(Schedule::DefaultStream)?);
+                }
+                let mut order = [0, 1, 2];
+                if comm.rank() == 1 {
+                    order.reverse();
+                }
+                for number in order {
+                    exchanges[number].finish(tickets[number], Schedule::DefaultStream)?;
+                    // The first round has set the halo to zero.
+                    let owned = 2 * (number as i64 + 1);
+                    assert_eq!(values(exchanges[number].fields())?, [0, owned, owned, 0], "round {round}");
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn an_exchange_is_ready_before_its_cells_are_combined() {
+    for path in [DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+        on_ring(|comm, pattern| {
+            let mut load = Field::<i64, _>::new(&device()?, pattern)?;
+            load.copy_from(0, &[1; 4])?;
+            let mut exchange = pattern.bind_with(load, sum().prefer(path))?;
+            let ticket = exchange.start_detached(Schedule::DefaultStream)?;
+            // Nobody finishes until all are ready.
+            while !exchange.is_ready(ticket) {
+                std::thread::yield_now();
+            }
+            comm.barrier()?;
+            exchange.finish(ticket, Schedule::DefaultStream)?;
+            assert_eq!(values(exchange.fields())?, [1, 2, 2, 1]);
+            Ok(())
+        });
+    }
+}
+
+/// A rank that gives up an exchange in flight has sent its halo.
+#[test]
+fn a_neighbour_that_drops_an_exchange_has_sent_its_halo() {
+    for path in [DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+        on_ring(|comm, pattern| {
+            let mut load = Field::<i64, _>::new(&device()?, pattern)?;
+            load.copy_from(0, &[1; 4])?;
+            let mut exchange = pattern.bind_with(load, sum().prefer(path))?;
+            let ticket = exchange.start_detached(Schedule::DefaultStream)?;
+            if comm.rank() == 1 {
+                drop(exchange);
+                comm.barrier()?;
+                return Ok(());
+            }
+            comm.barrier()?;
+            exchange.finish(ticket, Schedule::DefaultStream)?;
+            assert_eq!(values(exchange.fields())?, [1, 2, 2, 1]);
+            Ok(())
+        });
+    }
 }

@@ -49,7 +49,7 @@ mod sycl;
 
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{
-    cubed_sphere, large, redistributed, repeated, structured, tripolar, unstructured,
+    accumulated, cubed_sphere, large, redistributed, repeated, structured, tripolar, unstructured,
 };
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
@@ -179,6 +179,8 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     let (ranks, fewer) = (comm.size(), count.div_ceil(3));
     for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, ranks, size))?;
+        redistributed::check(comm, &device, number, size)?;
+        accumulated::check(comm, &device, number, size)?;
     }
     for (number, size) in sized(fewer) {
         let case = unstructured::Case::new(number, ranks, size);
@@ -187,7 +189,6 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         cubed_sphere::check(comm, &device, &case)?;
         let case = tripolar::Case::new(number, ranks, size);
         tripolar::check(comm, &device, &case)?;
-        redistributed::check(comm, &device, number, size)?;
     }
     for number in numbers(fewer) {
         structured::check(comm, &device, &structured::Case::planes(number, ranks))?;
@@ -209,8 +210,8 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     if comm.rank() == 0 {
         let near = (0..ranks).filter(|&peer| comm.is_near(peer)).count();
         println!(
-            "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes match the oracle, {fewer} of \
-             unstructured domains, {fewer} each on cubed spheres and folded grids, and {fewer} redistributions"
+            "{ranks} ranks, {near} near rank 0: {count} random exchanges of boxes, redistributions and accumulations match \
+             the oracle, {fewer} exchanges of unstructured domains, and {fewer} each on cubed spheres and folded grids"
         );
     }
     Ok(())

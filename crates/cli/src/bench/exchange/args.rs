@@ -38,6 +38,9 @@ pub(crate) struct ExchangeArgs {
     /// Axis along which ranks are neighbours: the slowest in memory, the fastest, or all axes
     #[arg(long, default_value = "slowest")]
     pub(super) split: SplitChoice,
+    /// Add halo cells to those of their owners, in place of the exchange that fills halos; of f32 or f64
+    #[arg(long, conflicts_with = "uneven")]
+    pub(super) accumulate: bool,
     /// Number of samples of each contestant
     #[arg(long, value_name = "S", default_value_t = 200, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) samples: usize,

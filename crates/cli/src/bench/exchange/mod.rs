@@ -5,8 +5,10 @@
 //! - `args`: the command line, and `problem`: the grid;
 //! - `cells`: the values of the fields, and their check;
 //! - one module for each contestant;
+//! - `accumulation`: the other direction, from halos to their owners;
 //! - `report`: the printed results.
 
+mod accumulation;
 mod args;
 mod cells;
 mod one_pass;
@@ -22,6 +24,8 @@ use haloport::{Communicator, Element, ElementType, Field, Pattern};
 
 pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;
+pub(super) use one_pass::SharedFields;
+pub(super) use rows::{RowCopies, StridedBox};
 
 use super::block::{Block, CallerMemory, FieldMemory};
 use super::boundary::{Boundary, BoundaryWrites, crowded};
@@ -35,7 +39,7 @@ use crate::command::failure::Failure;
 use crate::command::launch::launched_by;
 use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::print::Report as _;
-use one_pass::{OnePassCopy, SharedFields};
+use one_pass::OnePassCopy;
 #[cfg(feature = "mpi")]
 use packed::{Messages, Packed};
 use problem::Problem;
@@ -60,6 +64,15 @@ fn on_rank<D: Device>(
     args: &ExchangeArgs,
     shared: &SharedFields,
 ) -> Result<Report, Failure> {
+    if args.accumulate {
+        return match args.dtype {
+            ElementType::F32 => accumulation::on_floats::<f32, D>(comm, device, args, shared),
+            ElementType::F64 => accumulation::on_floats::<f64, D>(comm, device, args, shared),
+            other => {
+                Err(Failure::BadInput(format!("--dtype: --accumulate expects f32 or f64, found {other}")))
+            }
+        };
+    }
     macro_rules! for_elements {
         ($($($name:ident)|* => $rust:ty),* $(,)?) => {
             match args.dtype {

@@ -116,7 +116,7 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
             // SAFETY: the copies lie in fields and buffers that are alive and ours. `pack` accesses only the buffers
             // of sends, `own` none.
             unsafe {
-                let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.run());
+                let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.copy());
                 let meanwhile = || {
                     run(&self.own);
                     self.uneven.iter_mut().for_each(Uneven::work);

@@ -45,6 +45,8 @@ pub(super) struct Report {
     fields: usize,
     dtype: ElementType,
     halo_order: HaloOrder,
+    /// Whether halo cells are added to those of their owners, in place of the exchange.
+    accumulated: bool,
     /// The work of half of the ranks between start and end, in microseconds.
     uneven_us: Option<u64>,
     /// The number of times that neighbours wait for each other in one exchange.
@@ -93,6 +95,7 @@ impl Report {
             fields: args.fields,
             dtype: args.dtype,
             halo_order: args.memory.halo_order,
+            accumulated: args.accumulate,
             uneven_us: args.uneven,
             steps: traffic.steps,
             contestants,
@@ -113,8 +116,13 @@ impl print::Report for Report {
             self.dtype
         )?;
         let bytes = format!("{} bytes of halo on each rank", self.bytes);
-        self.setting.write_path(out, &bytes, "every halo cell checked")?;
-        self.setting.write_state(out, "one_pass_copy")?;
+        if self.accumulated {
+            self.setting.write_path(out, &bytes, "added to their owners; every owned cell checked")?;
+            self.setting.write_state(out, "halo cells", "one_pass_add")?;
+        } else {
+            self.setting.write_path(out, &bytes, "every halo cell checked")?;
+            self.setting.write_state(out, "owned cells near the halo", "one_pass_copy")?;
+        }
         if let Some(time) = self.uneven_us {
             writeln!(
                 out,

@@ -1,5 +1,7 @@
 //! Plain copies of boxes, row by row, as written by hand.
 
+use std::ops::AddAssign;
+
 use haloport::device::Device;
 use haloport::domain::MAX_AXES;
 use haloport::pattern::Piece;
@@ -9,7 +11,7 @@ use super::cells::as_box;
 use crate::command::failure::Failure;
 
 /// The rows of one box of one field.
-pub(super) struct RowCopies<T> {
+pub(in crate::bench) struct RowCopies<T> {
     source: *const T,
     target: *mut T,
     /// For each axis but the last: its extent, and its strides in the source and in the target, in elements.
@@ -24,7 +26,7 @@ pub(super) struct RowCopies<T> {
 const ROWS_AHEAD: isize = 32;
 
 /// The first element of a box, and the strides in elements.
-pub(super) struct StridedBox<T> {
+pub(in crate::bench) struct StridedBox<T> {
     begin: *mut T,
     strides: Vec<isize>,
 }
@@ -34,7 +36,7 @@ impl<T: Element> StridedBox<T> {
     ///
     /// # Errors
     /// [`Failure::Run`] if they do not lie in it.
-    pub(super) fn in_field<D: Device>(
+    pub(in crate::bench) fn in_field<D: Device>(
         field: &Field<T, D>,
         cells: &IndexBox,
     ) -> Result<StridedBox<T>, Failure> {
@@ -74,14 +76,24 @@ impl<T: Element> RowCopies<T> {
     }
 
     /// The copies of a box as large as `cells`.
-    pub(super) fn new(source: &StridedBox<T>, target: &StridedBox<T>, cells: &IndexBox) -> RowCopies<T> {
-        let last = cells.axes() - 1;
+    pub(in crate::bench) fn new(
+        source: &StridedBox<T>,
+        target: &StridedBox<T>,
+        cells: &IndexBox,
+    ) -> RowCopies<T> {
+        let mut last = cells.axes() - 1;
+        let mut row = cells.extent(last);
+        // Rows without gaps between them, on both sides, are one.
+        while last > 0 && [source, target].iter().all(|side| side.strides[last - 1] == row as isize) {
+            last -= 1;
+            row *= cells.extent(last);
+        }
         let mut outer = [(1, 0, 0); MAX_AXES - 1];
         // Missing axes come first, so that the innermost loop is long.
         for (axis, slot) in outer[MAX_AXES - 1 - last..].iter_mut().enumerate() {
             *slot = (cells.extent(axis), source.strides[axis], target.strides[axis]);
         }
-        RowCopies { source: source.begin, target: target.begin, outer, row: cells.extent(last), twin: None }
+        RowCopies { source: source.begin, target: target.begin, outer, row, twin: None }
     }
 
     /// Joins copies of short rows in pairs: the faces of a block along the fastest axis lie in the same cache lines.
@@ -107,7 +119,7 @@ impl<T: Element> RowCopies<T> {
     /// # Safety
     /// All rows are readable at the source and writable at the target, and do not overlap. Meanwhile no other thread
     /// writes the source or accesses the target.
-    pub(super) unsafe fn run(&self) {
+    pub(in crate::bench) unsafe fn copy(&self) {
         // Short rows are typed moves, chosen outside of all loops: a call would take longer than the move.
         // SAFETY: the caller's promise.
         unsafe {
@@ -122,8 +134,33 @@ impl<T: Element> RowCopies<T> {
         }
     }
 
+    /// Adds the rows of the source to those of the target.
+    ///
     /// # Safety
-    /// As for [`run`](RowCopies::run).
+    /// As for [`copy`](RowCopies::copy).
+    pub(super) unsafe fn add(&self)
+    where
+        T: AddAssign,
+    {
+        let add = |source: *const T, target: *mut T, row: usize| {
+            for at in 0..row {
+                // SAFETY: the caller's promise.
+                unsafe { *target.add(at) += source.add(at).read() };
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.row {
+                1 => self.run_rows(|source, target| add(source, target, 1)),
+                2 => self.run_rows(|source, target| add(source, target, 2)),
+                3 => self.run_rows(|source, target| add(source, target, 3)),
+                row => self.run_rows(|source, target| add(source, target, row)),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`copy`](RowCopies::copy).
     #[inline(always)]
     unsafe fn run_rows(&self, copy_row: impl Fn(*const T, *mut T)) {
         let [a, b, c] = self.outer;

@@ -106,7 +106,7 @@ impl print::Report for Report {
             self.owned, self.halo
         )?;
         self.setting.write_path(out, &format!("{} bytes of halo", self.bytes), "every cell checked")?;
-        self.setting.write_state(out, "gather_pass")?;
+        self.setting.write_state(out, "owned cells near the halo", "gather_pass")?;
         self.setting.write_samples(out)?;
         write_table(out, &self.contestants)?;
         writeln!(out, "\nmaking the pattern, in µs\n")?;

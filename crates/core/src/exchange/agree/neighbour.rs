@@ -17,6 +17,7 @@ use crate::exchange::ways::offer::{
 use crate::exchange::ways::words::windows::StreamWord;
 use crate::field::{BoundField, CACHED, End, Load, PAST_CACHES};
 use crate::log;
+use crate::pattern::Pattern;
 use crate::transport::{Reach, TransportError, Window};
 
 impl PartFields {
@@ -28,10 +29,10 @@ impl PartFields {
         path: DataPath,
     ) -> Result<(Offer, Option<Arc<Window>>), TransportError> {
         let Neighbour { pattern, peer } = to;
-        let is_forward = pattern.reversal().is_none();
-        let direct = is_forward && matches!(path, DataPath::Quickest | DataPath::Direct);
+        let lends = self.shares_memory(pattern);
+        let direct = lends && matches!(path, DataPath::Quickest | DataPath::Direct);
         let on_host = self.device.info().runs_on_host();
-        let publishes = direct || is_forward && on_host && path == DataPath::Shared;
+        let publishes = direct || lends && on_host && path == DataPath::Shared;
         let mut published = None;
         if publishes && pattern.comm().has_threads() {
             let window = Arc::new(Window::new(self.lent(End::Source)));
@@ -51,7 +52,7 @@ impl PartFields {
             load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
         });
         let fields: Vec<FieldOffer> = fields.collect();
-        let packs = is_forward && self.packs(to);
+        let packs = lends && self.packs(to);
         let offer = Offer {
             packs,
             is_staged: self.is_staged(pattern),
@@ -60,6 +61,12 @@ impl PartFields {
             fields,
         };
         Ok((offer, published))
+    }
+
+    /// Whether cells of the pattern may go through memory that ranks share. Those that are combined do so only on devices that
+    /// have done their work when a call returns.
+    fn shares_memory(&self, pattern: &Pattern) -> bool {
+        pattern.reversal().is_none() || self.device.info().runs_on_host()
     }
 
     /// Whether the distance of two cores counts for fields that are offered to be copied straight: they stay in the caches
@@ -178,6 +185,7 @@ impl PartFields {
         offer: &Offer,
     ) -> Result<Acceptance, TransportError> {
         let (offered, near) = (Offered { from, offer }, from.is_near());
+        let path = if self.shares_memory(from.pattern) { path } else { DataPath::Messages };
         let published = from.transport().attach(from.peer, tag)?.filter(|window| self.reaches_all(window));
         let mapped =
             if near { self.map_fields(offered)? } else { self.fields.iter().map(|_| None).collect() };
@@ -276,7 +284,7 @@ impl PartFields {
         let obstacles =
             fields.map(|(((_, field), offered), (way, reachable))| match (way.path(*left), path) {
                 (DataPath::Direct, _) => None,
-                _ if from.pattern.reversal().is_some() => Some(Obstacle::Accumulated),
+                _ if !self.shares_memory(from.pattern) => Some(Obstacle::Accumulated),
                 (taken, asked) if taken == asked => Some(Obstacle::Asked),
                 _ if apart => Some(Obstacle::Apart),
                 (DataPath::Messages, DataPath::Shared) if threads => Some(Obstacle::Threads),

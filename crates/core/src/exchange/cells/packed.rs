@@ -230,11 +230,17 @@ impl MessageSet {
         (pointer, room): (Pointer, usize),
         direction: Direction,
     ) -> Result<Vec<CopyItem>, DeviceError> {
+        self.check_room(room)?;
+        self.copies(fields, pointer, direction)
+    }
+
+    /// Checks that shared memory of `room` bytes holds the messages.
+    pub(crate) fn check_room(&self, room: usize) -> Result<(), DeviceError> {
         if room < self.bytes {
             let expected = format!("{} bytes or more", self.bytes);
             return Err(DeviceError::invalid("the shared memory of a message", expected, room));
         }
-        self.copies(fields, pointer, direction)
+        Ok(())
     }
 
     /// Returns the copies to or from one message only.

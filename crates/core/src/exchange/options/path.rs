@@ -197,8 +197,8 @@ pub enum Obstacle {
     Asked,
     /// By the cost model, this path is quicker for these cells.
     Quicker,
-    /// Cells go from halos to their owners ([`BindOptions::accumulate`](crate::exchange::BindOptions::accumulate)), in
-    /// messages.
+    /// Cells go from halos to their owners ([`BindOptions::accumulate`](crate::exchange::BindOptions::accumulate)) on a device
+    /// with streams, in messages.
     Accumulated,
     /// The two ranks share no memory, for example because they are on different nodes.
     Apart,
@@ -237,7 +237,7 @@ impl Obstacle {
         match self {
             Obstacle::Asked => "the option `path` asks for it",
             Obstacle::Quicker => "it is quicker for these cells, by the cost model",
-            Obstacle::Accumulated => "cells go from halos to their owners",
+            Obstacle::Accumulated => "cells go from halos to their owners on a device with streams",
             Obstacle::Apart => "the two ranks share no memory",
             Obstacle::Threads => {
                 "threads of one process pack into shared memory only what they could copy straight"

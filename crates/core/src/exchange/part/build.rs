@@ -11,6 +11,7 @@ use crate::device::{
 };
 use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Traffic;
+use crate::exchange::ways::accumulate::lent::Accumulation;
 use crate::exchange::ways::memory::bind::{BoundWindows, bind_windows};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::MessageSets;
@@ -129,9 +130,12 @@ impl<D: Device> PartDevice for D {
         let bound = BoundCopies::bind(&binding, (&ways, sets, &staging), &mut marks)?;
         let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
         if !info.asynchronous {
-            let Ways { messages, windows, own_cells, .. } = bound.open(&binding, &channels)?;
-            // Messages first: shared messages are packed with them, before their windows are opened.
-            let ways: Vec<Box<dyn HostWay<D>>> = vec![Box::new(messages), Box::new(windows)];
+            let Ways { mut messages, windows, own_cells, .. } = bound.open(&binding, &channels)?;
+            let ways: Vec<Box<dyn HostWay<D>>> = match messages.combining.take() {
+                Some(combining) => vec![Box::new(Accumulation::new(messages, combining, windows.lent))],
+                // Messages first: shared messages are packed with them, before their windows are opened.
+                None => vec![Box::new(messages), Box::new(windows)],
+            };
             let (device, stream) = (device.clone(), streams.now().clone());
             return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
         }
@@ -212,8 +216,10 @@ impl<D: Device> BoundCopies<D> {
         });
         let streams_of = streams_of.transpose()?;
         let mut stream_messages = bind_stream_messages(binding, &sets, streams_of, marks)?;
-        let mut messages = bind_messages(binding, sets, packed, staging, marks)?;
-        let local_bytes = messages.combining.as_ref().map_or(bytes(&own_cells), |it| it.local_bytes);
+        let mut messages = bind_messages(binding, (ways, sets), packed, staging, marks)?;
+        let combining = messages.combining.as_ref();
+        let local_bytes = combining.map_or(bytes(&own_cells), |it| it.local_bytes);
+        let direct_bytes = combining.map_or(direct_bytes, |it| it.direct_bytes);
         let traffic = Traffic { shared_bytes, direct_bytes, local_bytes, ..traffic };
         if device.info().asynchronous && local_bytes <= OWN_BYTES_WITH_UNPACKING {
             let by_streams = stream_messages.as_mut().map(UnboundExchange::unpacking);

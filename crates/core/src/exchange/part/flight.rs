@@ -27,6 +27,8 @@ struct State {
     finishing: bool,
     /// Whether a part without a gate is incomplete.
     waited_for: bool,
+    /// Whether the callback was called because the exchange is complete.
+    told: bool,
     /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
     wait_clock: WaitClock,
     /// The message of a panic of the completion callback, to be returned by `finish`.
@@ -66,6 +68,7 @@ impl Flight {
             started: 0,
             finishing: false,
             waited_for: true,
+            told: false,
             wait_clock: WaitClock::new(WaitLimits::default()),
             panicked: None,
         };
@@ -154,7 +157,11 @@ impl Flight {
 
     /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped.
     pub(crate) fn finishing(&self) -> Finishing<'_> {
-        self.lock().finishing = true;
+        let mut state = self.lock();
+        state.finishing = true;
+        if state.status == Status::Arrived && state.parts.iter().any(|part| part.ends_in_finish()) {
+            (state.status, state.waited_for) = (Status::Travelling, true);
+        }
         Finishing(self)
     }
 
@@ -300,7 +307,12 @@ impl Served for Flight {
         match failed {
             Some(error) => state.poison(transport, error),
             None if complete && is_gated => state.end_flight(Status::Idle),
-            None if complete => state.status = Status::Arrived,
+            None if complete => {
+                state.status = Status::Arrived;
+                if std::mem::replace(&mut state.told, true) {
+                    return;
+                }
+            }
             None => return,
         }
         self.report(transport, state);
@@ -339,6 +351,7 @@ impl State {
         self.status = Status::Travelling;
         self.started += 1;
         self.waited_for = true;
+        self.told = false;
         Ok(())
     }
 

@@ -78,7 +78,8 @@ impl<D: Device> Part for HostPart<D> {
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
-        if self.state != PartState::Travelling {
+        let goes_on = self.state == PartState::Arrived && finishing && self.ends_in_finish();
+        if self.state != PartState::Travelling && !goes_on {
             return Ok(true);
         }
         let lane = lane!(self, &self.stream, transport);
@@ -104,6 +105,10 @@ impl<D: Device> Part for HostPart<D> {
         Ok(())
     }
 
+    fn ends_in_finish(&self) -> bool {
+        self.ways.iter().any(|way| way.ends_in_finish())
+    }
+
     fn place(&mut self, bases: &[Pointer]) {
         self.bases.clear();
         self.bases.extend_from_slice(bases);
@@ -115,6 +120,9 @@ impl<D: Device> Part for HostPart<D> {
 
     fn abandon(&mut self, transport: &dyn Transport) -> bool {
         if self.state != PartState::Abandoned {
+            let in_flight = matches!(self.state, PartState::Travelling | PartState::Arrived);
+            let lane = lane!(self, &self.stream, transport);
+            self.ways.iter_mut().filter(|_| in_flight).for_each(|way| way.leave(&lane));
             self.state = PartState::Abandoned;
             self.ways.iter_mut().for_each(|way| way.fail());
             self.ways.iter_mut().rev().for_each(|way| way.close(transport));

@@ -5,7 +5,7 @@
 //! - `words`: straight from fields or into halos; streams hand them over, by words that they write and await;
 //! - `messages`: messages of the transport;
 //! - `stream_messages`: messages that streams send and receive;
-//! - `accumulate`: messages from halos to their owners, where cells are combined;
+//! - `accumulate`: from halos to their owners, where cells are combined: in messages or through shared memory;
 //! - `offer`: what neighbours tell each other about a way.
 
 pub(super) mod accumulate;

@@ -62,6 +62,11 @@ pub(crate) trait Part: Send {
     /// `finish`, so that borrowed memory may be touched.
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
+    /// Whether `poll` has more to do with neighbours while the caller waits in `finish`, after it has returned `true` for one
+    /// that does not.
+    fn ends_in_finish(&self) -> bool {
+        false
+    }
     /// Whether the device goes on working after a call has returned.
     fn is_asynchronous(&self) -> bool {
         false
@@ -126,6 +131,12 @@ pub(crate) trait HostWay<D: Device>: Send {
     /// # Safety
     /// See the trait.
     unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError>;
+    /// As [`Part::ends_in_finish`].
+    fn ends_in_finish(&self) -> bool {
+        false
+    }
+    /// Leaves to neighbours, in messages, what they wait for, before an exchange in flight is closed.
+    fn leave(&mut self, _lane: &Lane<'_, D>) {}
     /// The neighbours that are missing: the rank of each, and in words what is missing of it.
     fn missing(&self) -> Vec<(usize, String)>;
     /// Ends the spans in the time line as failed.

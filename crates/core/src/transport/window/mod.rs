@@ -217,6 +217,13 @@ impl Window {
         self.word().load(Ordering::Acquire) & MESSAGE != 0
     }
 
+    /// Reader: whether `begin_read` would return something, unless the owner takes the memory back before.
+    pub(crate) fn is_readable(&self) -> bool {
+        let now = self.word().load(Ordering::Acquire);
+        let may_be_read = self.lasts || now & CLOSED == 0;
+        now & MESSAGE != 0 || may_be_read && WindowState::of(now) == WindowState::Open
+    }
+
     /// Reader: begins to read the memory or the message. `None` if the window is neither open nor has a message, or
     /// if it is closed, does not last and has no message.
     pub(crate) fn begin_read(&self) -> Option<Lent> {

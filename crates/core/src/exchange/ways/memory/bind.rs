@@ -46,8 +46,11 @@ pub(crate) fn bind_windows<D: Device>(
     for (&peer, send) in &ways.sends {
         bound.lend(binding, binding.neighbour(peer), send)?;
     }
-    for (&peer, receive) in &ways.receives {
-        bound.borrow(binding, binding.neighbour(peer), receive)?;
+    // Halos that are accumulated are combined in one order: see `accumulate`.
+    if binding.pattern.reversal().is_none() {
+        for (&peer, receive) in &ways.receives {
+            bound.borrow(binding, binding.neighbour(peer), receive)?;
+        }
     }
     Ok(bound)
 }
@@ -76,7 +79,11 @@ impl<D: Device> BoundWindows<D> {
         }
         if let Some(window) = &windows.direct {
             let bytes = direct_bytes(fields, ways, to.sources());
-            let (what, shared) = if left { ("lend message", bytes) } else { ("lend field", 0) };
+            let (what, shared) = match binding.pattern.reversal() {
+                _ if left => ("lend message", bytes),
+                None => ("lend field", 0),
+                Some(_) => ("lend halo", 0),
+            };
             self.shared_bytes += shared;
             let transfer = trace.transfer(Row::To(peer), what, bytes);
             if let Some(word) = &windows.word {
@@ -169,32 +176,42 @@ fn direct_copies(
     lent: End,
 ) -> Result<Vec<CopyItem>, DeviceError> {
     let mut items = Vec::new();
-    for (position, (_, field)) in
-        fields.iter().enumerate().filter(|(position, _)| ways[*position] == Way::Direct)
-    {
+    for position in (0..fields.len()).filter(|&position| ways[position] == Way::Direct) {
         for piece in pieces {
-            let side = |end: End| {
-                let cells = PieceCells::at(end, piece);
-                if end != lent {
-                    return Ok(Side::of_piece(field, cells));
-                }
-                let PieceCells { domain, cells, .. } = cells;
-                let mut blocks = lent_blocks(window).iter();
-                let block = blocks.find(|block| block.field == position && block.domain == domain);
-                let side =
-                    block.and_then(|it| Side::new(it.pointer, &it.layout, cells, field.element.bytes()));
-                side.ok_or_else(|| {
-                    DeviceError::invalid(
-                        "the field that a neighbour lends",
-                        format!("field {position}, domain {domain}, with the cells that are exchanged"),
-                        "none that holds them",
-                    )
-                })
-            };
-            let (source, target) = (side(End::Source)?, side(End::Target)?);
-            fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
+            items.extend(copies_of_piece(fields, position, window, piece, lent)?);
         }
     }
+    Ok(items)
+}
+
+/// As [`direct_copies`], of one piece of the field at `position`.
+pub(crate) fn copies_of_piece(
+    fields: &[(usize, BoundField)],
+    position: usize,
+    window: &Window,
+    piece: &Piece,
+    lent: End,
+) -> Result<Vec<CopyItem>, DeviceError> {
+    let field = &fields[position].1;
+    let side = |end: End| {
+        let cells = PieceCells::at(end, piece);
+        if end != lent {
+            return Ok(Side::of_piece(field, cells));
+        }
+        let PieceCells { domain, cells, .. } = cells;
+        let mut blocks = lent_blocks(window).iter();
+        let block = blocks.find(|block| block.field == position && block.domain == domain);
+        let side = block.and_then(|it| Side::new(it.pointer, &it.layout, cells, field.element.bytes()));
+        side.ok_or_else(|| {
+            DeviceError::invalid(
+                "the field that a neighbour lends",
+                format!("field {position}, domain {domain}, with the cells that are exchanged"),
+                "none that holds them",
+            )
+        })
+    };
+    let (source, target, mut items) = (side(End::Source)?, side(End::Target)?, Vec::new());
+    fill(&mut items, &source.turned(&piece.orientation), &target, field, &piece.orientation)?;
     Ok(items)
 }
 

@@ -280,6 +280,24 @@ impl<D: Device> LentWindow<D> {
         Ok(self.returned)
     }
 
+    /// Whether the neighbour has given up and reads no more.
+    pub(crate) fn is_refused(&self, lane: &Lane<'_, D>) -> bool {
+        !self.returned && self.windows[lane.round].is_refused()
+    }
+
+    /// Leaves a message to a neighbour that has not begun to read the fields, if there may be one. The device works
+    /// synchronously.
+    pub(crate) fn leave_message(&mut self, lane: &Lane<'_, D>) {
+        let window = &self.windows[lane.round];
+        let Some(claim) = self.claim.as_ref().filter(|_| !self.returned && window.claim()) else { return };
+        // SAFETY: the cells belong to this rank, which has claimed them; the reader has read the message of an exchange
+        // before, or the claim would have failed.
+        if unsafe { claim.pack.run(lane) }.is_ok() {
+            window.leave_message();
+            self.returned = true;
+        }
+    }
+
     /// Closes the window for good: the neighbour can no longer read it.
     pub(crate) fn close(&self, transport: &dyn Transport) {
         // The reading neighbour may be driven by this very thread: other ranks of the process are driven meanwhile.
@@ -291,7 +309,7 @@ impl<D: Device> LentWindow<D> {
     }
 
     /// Ends the span of the window in the time line as failed.
-    fn fail(&mut self) {
+    pub(crate) fn fail(&mut self) {
         self.transfer.fail();
     }
 
@@ -414,6 +432,6 @@ impl<D: Device> BorrowedWindow<D> {
 }
 
 /// A window on fields, for even exchanges and for odd ones.
-fn twice(window: &Arc<Window>) -> [Arc<Window>; 2] {
+pub(crate) fn twice(window: &Arc<Window>) -> [Arc<Window>; 2] {
     [Arc::clone(window), Arc::clone(window)]
 }

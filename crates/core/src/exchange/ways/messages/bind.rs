@@ -10,6 +10,7 @@ use super::{Message, MessageSets, MessageState, ReceivedMessage, SentMessage};
 use crate::device::{CopyItem, Device, DeviceError, MemoryRange};
 use crate::exchange::cells::packed::{Location, MessageLayout, MessageSet};
 use crate::exchange::ways::accumulate::Combining;
+use crate::exchange::ways::offer::PartWays;
 use crate::exchange::ways::{Binding, BuildError};
 use crate::exchange::work::HostWay as _;
 use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, Staging, bytes};
@@ -48,11 +49,11 @@ pub(crate) struct Channels<'t> {
     pub(crate) chunk_tag: u32,
 }
 
-/// Binds the messages of `sets`. `packed` are the copies to the two messages in shared memory, which are packed along
+/// Binds the messages of `sets`, which go by `ways`. `packed` are the copies to the two messages in shared memory, which are packed along
 /// with the first group; `marks` makes the points at which groups are packed.
 pub(crate) fn bind_messages<D: Device>(
     binding: &Binding<'_, D>,
-    mut sets: MessageSets,
+    (ways, mut sets): (&PartWays, MessageSets),
     packed: [Vec<CopyItem>; 2],
     staging: &Staging,
     marks: &mut Marks<D>,
@@ -97,7 +98,7 @@ pub(crate) fn bind_messages<D: Device>(
             let layouts = sets.whole.messages.iter().cloned();
             receives.extend(layouts.map(|layout| BoundMessage { layout, copies: None, is_borrowed: false }));
             let buffer = buffers.on_device(Direction::Receive, &unpack_batch);
-            Some(Combining::bind(binding, reversal, (&sets, buffer))?)
+            Some(Combining::bind(binding, reversal, ways, (&sets, buffer))?)
         }
     };
     receives.extend(binder.received_chunks(&sets.chunks, &received[1..])?);
