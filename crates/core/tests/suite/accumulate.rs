@@ -288,3 +288,114 @@ fn a_neighbour_that_drops_an_exchange_has_sent_its_halo() {
         });
     }
 }
+
+/// Runs `on_rank` on two ranks by a pattern in which rank 0 has a halo cell of rank 1, and rank 1 has none.
+fn one_way(path: DataPath, on_rank: impl Fn(&Communicator, Exchange<Numbers>) -> Result<(), Failure> + Sync) {
+    run_ranks(2, |comm| {
+        type Lists = &'static [(usize, &'static [u32])];
+        let (sends, receives): (Lists, Lists) =
+            if comm.rank() == 0 { (&[], &[(1, &[1])]) } else { (&[(0, &[0])], &[]) };
+        let pattern = Pattern::from_lists(&comm, 2, sends, receives)?;
+        let mut load = Numbers::new(&device()?, &pattern)?;
+        load.copy_from(0, if comm.rank() == 0 { &[0.0, 1.0] } else { &[0.0, 0.0] })?;
+        on_rank(&comm, pattern.bind_with(load, sum().prefer(path))?)
+    })
+    .unwrap();
+}
+
+/// The owner of the cell has not finished the first exchange: until it does, the second one is not ready.
+#[test]
+fn an_exchange_is_not_ready_while_a_neighbour_is_one_behind() {
+    for path in [DataPath::Direct, DataPath::Shared] {
+        one_way(path, |comm, mut exchange| {
+            let order = Schedule::DefaultStream;
+            let ticket = exchange.start_detached(order)?;
+            if comm.rank() == 0 {
+                exchange.finish(ticket, order)?;
+                let ticket = exchange.start_detached(order)?;
+                assert!(!exchange.is_ready(ticket), "{path}");
+                comm.barrier()?;
+                comm.barrier()?;
+                assert!(exchange.is_ready(ticket), "{path}");
+                exchange.finish(ticket, order)?;
+                return Ok(());
+            }
+            comm.barrier()?;
+            exchange.finish(ticket, order)?;
+            comm.barrier()?;
+            exchange.run()?;
+            assert_eq!(exchange.fields().to_vec(0)?[0], 2.0, "{path}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_neighbour_that_drops_an_exchange_ahead_has_sent_its_halo() {
+    for path in [DataPath::Direct, DataPath::Shared] {
+        one_way(path, |comm, mut exchange| {
+            let order = Schedule::DefaultStream;
+            let ticket = exchange.start_detached(order)?;
+            if comm.rank() == 0 {
+                exchange.finish(ticket, order)?;
+                exchange.start_detached(order)?;
+                comm.barrier()?;
+                drop(exchange);
+                return Ok(());
+            }
+            comm.barrier()?;
+            exchange.finish(ticket, order)?;
+            exchange.run()?;
+            assert_eq!(exchange.fields().to_vec(0)?[0], 2.0, "{path}");
+            Ok(())
+        });
+    }
+}
+
+/// The owner gives up with an unread message of the exchange before: the other one finishes its own.
+#[test]
+fn a_neighbour_behind_that_gives_up_keeps_nobody_waiting() {
+    for path in [DataPath::Direct, DataPath::Shared] {
+        one_way(path, |comm, mut exchange| {
+            let order = Schedule::DefaultStream;
+            let ticket = exchange.start_detached(order)?;
+            if comm.rank() == 1 {
+                comm.barrier()?;
+                drop(exchange);
+                comm.barrier()?;
+                return Ok(());
+            }
+            exchange.finish(ticket, order)?;
+            let ticket = exchange.start_detached(order)?;
+            comm.barrier()?;
+            comm.barrier()?;
+            assert!(exchange.is_ready(ticket), "{path}");
+            exchange.finish(ticket, order)?;
+            Ok(())
+        });
+    }
+}
+
+/// The callback hears of an exchange once, and before its cells are combined.
+#[test]
+fn the_callback_is_called_once() {
+    on_ring(|comm, pattern| {
+        let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = std::sync::Arc::clone(&calls);
+        let options = sum().on_complete(move |_| {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
+        let mut exchange = pattern.bind_with(Numbers::new(&device()?, pattern)?, options)?;
+        for times in 1..=3 {
+            let ticket = exchange.start_detached(Schedule::DefaultStream)?;
+            while !exchange.is_ready(ticket) {
+                std::thread::yield_now();
+            }
+            assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), times);
+            exchange.finish(ticket, Schedule::DefaultStream)?;
+            assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), times);
+        }
+        comm.barrier()?;
+        Ok(())
+    });
+}

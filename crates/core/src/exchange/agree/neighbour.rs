@@ -54,6 +54,7 @@ impl PartFields {
         let fields: Vec<FieldOffer> = fields.collect();
         let packs = lends && self.packs(to);
         let offer = Offer {
+            shares: lends,
             packs,
             is_staged: self.is_staged(pattern),
             has_words: self.device.has_words(),
@@ -280,11 +281,12 @@ impl PartFields {
         let apart = !threads && !from.is_near();
         let packs = offer.packs && self.device.info().runs_on_host();
         let in_turns = self.takes_turns(path, from);
+        let shared = offer.shares && self.shares_memory(from.pattern);
         let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
         let obstacles =
             fields.map(|(((_, field), offered), (way, reachable))| match (way.path(*left), path) {
                 (DataPath::Direct, _) => None,
-                _ if !self.shares_memory(from.pattern) => Some(Obstacle::Accumulated),
+                _ if !shared => Some(Obstacle::Accumulated),
                 (taken, asked) if taken == asked => Some(Obstacle::Asked),
                 _ if apart => Some(Obstacle::Apart),
                 (DataPath::Messages, DataPath::Shared) if threads => Some(Obstacle::Threads),

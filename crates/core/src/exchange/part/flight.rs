@@ -27,7 +27,7 @@ struct State {
     finishing: bool,
     /// Whether a part without a gate is incomplete.
     waited_for: bool,
-    /// Whether the callback was called because the exchange is complete.
+    /// Whether the callback was called in this exchange.
     told: bool,
     /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
     wait_clock: WaitClock,
@@ -159,7 +159,9 @@ impl Flight {
     pub(crate) fn finishing(&self) -> Finishing<'_> {
         let mut state = self.lock();
         state.finishing = true;
-        if state.status == Status::Arrived && state.parts.iter().any(|part| part.ends_in_finish()) {
+        let in_flight = matches!(state.status, Status::Travelling | Status::Arrived);
+        if in_flight && state.parts.iter().any(|part| part.ends_in_finish()) {
+            // Until they are polled again.
             (state.status, state.waited_for) = (Status::Travelling, true);
         }
         Finishing(self)
@@ -246,7 +248,10 @@ impl Flight {
 
     /// Runs the callback without the lock, so that it may start other exchanges. If it panics, the exchange is
     /// poisoned: by `finish`, if that has not been called yet.
-    fn report(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) {
+    fn report(&self, transport: &dyn Transport, mut state: MutexGuard<'_, State>) {
+        if std::mem::replace(&mut state.told, true) {
+            return;
+        }
         let error = if let Status::Poisoned(error) = &state.status { Some(error.clone()) } else { None };
         drop(state);
         if let Err(message) = self.on_complete.run(error.as_ref().map_or(Ok(()), Err)) {
@@ -307,12 +312,7 @@ impl Served for Flight {
         match failed {
             Some(error) => state.poison(transport, error),
             None if complete && is_gated => state.end_flight(Status::Idle),
-            None if complete => {
-                state.status = Status::Arrived;
-                if std::mem::replace(&mut state.told, true) {
-                    return;
-                }
-            }
+            None if complete => state.status = Status::Arrived,
             None => return,
         }
         self.report(transport, state);

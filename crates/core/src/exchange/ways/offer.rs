@@ -27,6 +27,8 @@ pub(crate) struct Offers {
 /// The ways in which a rank can send the fields of one part to one neighbour.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
+    /// Whether the cells may go through memory that the sender shares.
+    pub(crate) shares: bool,
     /// Whether the sender can pack into shared memory.
     pub(crate) packs: bool,
     /// Whether the sender stages its messages.

@@ -2,8 +2,8 @@
 //!
 //! A rank lends its halo to the owners of its cells by a window, as it lends owned cells in an exchange. The owner begins to read
 //! when it waits in `finish` and everything is there: until then the program may write owned cells, and cells are combined in one
-//! order. A rank that ends before an owner takes its halo back, and leaves a message. So no rank waits in `finish` for the
-//! `finish` of another one.
+//! order. A rank that ends before an owner takes its halo back, and leaves a message, if the owner has read the one of the
+//! exchange before. So no rank waits in `finish` for the same `finish` of another one.
 
 use super::Combining;
 use super::windows::HaloWindow;
@@ -83,6 +83,9 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
             for window in &self.combining.windows {
                 is_here &= window.is_here(lane.round)?;
             }
+            for lent in &mut self.lent {
+                is_here &= lent.is_level(lane)?;
+            }
             if !is_here || !finishing {
                 return Ok(is_here);
             }
@@ -91,8 +94,7 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
         }
         let mut is_done = self.is_combined;
         for lent in &mut self.lent {
-            // A neighbour that has given up does not read any more.
-            is_done &= lent.is_refused(lane) || lent.returned(lane, finishing)?;
+            is_done &= lent.returned_or_refused(lane, finishing)?;
         }
         Ok(is_done)
     }
@@ -114,9 +116,12 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
     }
 
     fn missing(&self) -> Vec<(usize, String)> {
+        if self.is_combined {
+            return self.lent.iter().filter_map(LentWindow::missing).collect();
+        }
         let mut missing = self.messages.missing();
         missing.extend(self.combining.windows.iter().filter_map(HaloWindow::missing));
-        missing.extend(self.lent.iter().filter_map(LentWindow::missing));
+        missing.extend(self.lent.iter().filter_map(LentWindow::behind));
         missing
     }
 

@@ -79,13 +79,13 @@ impl<D: Device> BoundWindows<D> {
         }
         if let Some(window) = &windows.direct {
             let bytes = direct_bytes(fields, ways, to.sources());
-            let (what, shared) = match binding.pattern.reversal() {
-                _ if left => ("lend message", bytes),
-                None => ("lend field", 0),
-                Some(_) => ("lend halo", 0),
+            let (what, span) = match binding.pattern.reversal() {
+                None => ("field", "lend field"),
+                Some(_) => ("halo", "lend halo"),
             };
+            let (span, shared) = if left { ("lend message", bytes) } else { (span, 0) };
             self.shared_bytes += shared;
-            let transfer = trace.transfer(Row::To(peer), what, bytes);
+            let transfer = trace.transfer(Row::To(peer), span, bytes);
             if let Some(word) = &windows.word {
                 self.lent.push(StreamWindow::on_fields(peer, (window, word), transfer));
             } else {
@@ -95,7 +95,7 @@ impl<D: Device> BoundWindows<D> {
                     Ok::<_, DeviceError>(Claim::new(pack, device.create_event(false)?, left))
                 };
                 let claim = windows.kept.as_ref().map(claim).transpose()?;
-                self.windows.lent.push(LentWindow::fields(peer, window, claim, transfer));
+                self.windows.lent.push(LentWindow::fields((peer, what), window, claim, transfer));
             }
         }
         if let (Some(window), Some(word)) = (&windows.halos, &windows.word) {

@@ -28,6 +28,8 @@ pub(crate) struct Windows<D: Device> {
 /// A window that is lent to a neighbour.
 pub(crate) struct LentWindow<D: Device> {
     peer: usize,
+    /// What is lent, in words: the field or the halo.
+    what: &'static str,
     /// For even exchanges and for odd ones.
     windows: [Arc<Window>; 2],
     /// Whether the two are on different messages, so that one may be read while the other is written.
@@ -213,17 +215,18 @@ impl<D: Device> Claim<D> {
 impl<D: Device> LentWindow<D> {
     /// Lends fields, which the neighbour must have copied before an exchange ends, unless they are claimed back.
     pub(crate) fn fields(
-        peer: usize,
+        (peer, what): (usize, &'static str),
         window: &Arc<Window>,
         claim: Option<Claim<D>>,
         transfer: TransferTrace,
     ) -> LentWindow<D> {
-        LentWindow { peer, windows: twice(window), in_turn: false, returned: true, claim, transfer }
+        LentWindow { peer, what, windows: twice(window), in_turn: false, returned: true, claim, transfer }
     }
 
     /// Lends two messages, used in turn.
     pub(crate) fn message(peer: usize, windows: [Arc<Window>; 2], transfer: TransferTrace) -> LentWindow<D> {
-        LentWindow { peer, windows, in_turn: true, returned: true, claim: None, transfer }
+        let what = "message";
+        LentWindow { peer, what, windows, in_turn: true, returned: true, claim: None, transfer }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -260,7 +263,7 @@ impl<D: Device> LentWindow<D> {
         if self.returned {
             return Ok(true);
         }
-        let window = &self.windows[if self.in_turn { 1 - lane.round } else { lane.round }];
+        let window = &self.windows[self.awaited(lane.round)];
         // At the first exchange, the window of the exchange before is idle.
         self.returned = window.reclaim() || self.in_turn && window.state() == WindowState::Idle;
         if !self.returned && window.is_refused() {
@@ -280,9 +283,37 @@ impl<D: Device> LentWindow<D> {
         Ok(self.returned)
     }
 
-    /// Whether the neighbour has given up and reads no more.
-    pub(crate) fn is_refused(&self, lane: &Lane<'_, D>) -> bool {
-        !self.returned && self.windows[lane.round].is_refused()
+    /// The number of the window whose memory must be free for the next exchange.
+    fn awaited(&self, round: usize) -> usize {
+        if self.in_turn { 1 - round } else { round }
+    }
+
+    /// As [`returned`](LentWindow::returned), of memory that a neighbour which has given up need not read.
+    pub(crate) fn returned_or_refused(
+        &mut self,
+        lane: &Lane<'_, D>,
+        finishing: bool,
+    ) -> Result<bool, ExchangeError> {
+        let returned = self.returned(lane, finishing);
+        if returned.is_err() && self.windows[self.awaited(lane.round)].is_refused() {
+            Ok(true)
+        } else {
+            returned
+        }
+    }
+
+    /// Whether the neighbour has read the message of the exchange before, so that the fields can be taken back at any time.
+    pub(crate) fn is_level(&mut self, lane: &Lane<'_, D>) -> Result<bool, ExchangeError> {
+        let window = &self.windows[lane.round];
+        match self.in_turn {
+            true => self.returned_or_refused(lane, false),
+            false => Ok(self.returned || window.is_refused() || !window.has_message()),
+        }
+    }
+
+    /// The neighbour, if it has not read the message of the exchange before.
+    pub(crate) fn behind(&self) -> Option<(usize, String)> {
+        self.missing().filter(|_| self.in_turn || self.windows[0].has_message())
     }
 
     /// Leaves a message to a neighbour that has not begun to read the fields, if there may be one. The device works
@@ -315,8 +346,9 @@ impl<D: Device> LentWindow<D> {
 
     pub(crate) fn missing(&self) -> Option<(usize, String)> {
         let is_message = self.in_turn || self.windows[0].has_message();
-        let what = if is_message { "our message of the exchange before" } else { "our field" };
-        (!self.returned).then(|| (self.peer, format!("rank {}, which has not copied {what} yet", self.peer)))
+        let what = if is_message { "message of the exchange before" } else { self.what };
+        (!self.returned)
+            .then(|| (self.peer, format!("rank {}, which has not copied our {what} yet", self.peer)))
     }
 }
 
