@@ -2,8 +2,7 @@
 
 use haloport_core::device::{BoxCopy, Pointer, SignChange};
 
-use crate::copies::lines::{copy_line, copy_rows, for_each_line, match_run_bytes, step};
-use crate::copies::stores::Store;
+use crate::copies::lines::{Store, copy_line, copy_rows, for_each_line, match_run_bytes, step};
 
 /// Runs a box copy on the calling thread, between the given `ends`: the addresses of its first element in the source
 /// and in the target.
@@ -13,7 +12,7 @@ use crate::copies::stores::Store;
 pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy, ends: (Pointer, Pointer)) {
     if let Some(change) = copy.sign_change() {
         // SAFETY: the caller's promise.
-        return unsafe { run_negated(copy, ends, change) };
+        return unsafe { S::run_negated(copy, ends, change) };
     }
     // The size of a run is known before the loops.
     macro_rules! run {
@@ -22,15 +21,15 @@ pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy, ends: (Pointer, Pointer))
             for_each_line(copy, ends, |source, target, line| unsafe { $copy_line(source, target, line) })
         };
     }
-    match_run_bytes!(copy.run_bytes(), N => run!(copy_line::<S, N>),
+    match_run_bytes!(S, copy.run_bytes(), N => run!(copy_line::<S, N>),
         bytes => run!(|source, target, line| copy_rows::<S>(source, target, line, bytes)))
 }
 
-/// Runs a box copy that changes signs on the calling thread.
+/// Copies a box of numbers with other signs, through the caches.
 ///
 /// # Safety
 /// As for [`run_box`].
-unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), change: SignChange) {
+pub(crate) unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), change: SignChange) {
     macro_rules! run {
         ($number:ty, $negated:expr) => {
             // SAFETY: the caller's promise.

@@ -1,93 +1,34 @@
-//! Copies that combine what they read with what is at their targets.
+//! Copies that combine what they read with what is at their targets: a [`Store`] that computes.
+//!
+//! So the loops are those of all copies: over boxes, two boxes in one sweep, and listed rows.
 
-use std::collections::HashMap;
+use std::marker::PhantomData;
 
 use half::{bf16, f16};
 use haloport_core::ElementType;
-use haloport_core::device::{BoxCopy, Combine, CombineItem, CopyItem, DeviceError, IndexedCopy, Pointer};
+use haloport_core::device::{BoxCopy, Combine, Pointer, SignChange};
 use num_complex::Complex;
 
-use crate::copies::combine_loops::{Twin, combine_box, combine_rows};
-use crate::copies::numbers::{Max, Min, Number, Operation, Sum};
+use crate::copies::lines::{Store, for_each_line};
+use crate::copies::numbers::{Max, Min, Negated, Number, Operation, Sum};
 
-/// A copy that combines, on one thread.
-#[derive(Debug)]
-pub(crate) struct CombineCopy {
-    copy: CopyItem,
-    /// A box of the same form that is combined in the same sweep.
-    twin: Option<Twin>,
-    loops: Loops,
+/// What is made of a [`Store`] whose type is chosen at run time.
+pub(crate) trait ForStore {
+    type Made;
+    fn made<S: Store>() -> Self::Made;
 }
 
-/// The loops for elements of one type and one operation: over a box or two, between the addresses of the first element in
-/// the source and in the target; and over listed rows.
-#[derive(Debug, Clone, Copy)]
-struct Loops {
-    of_box: unsafe fn(&BoxCopy, (Pointer, Pointer), Option<Twin>),
-    of_rows: unsafe fn(&IndexedCopy, (Pointer, Pointer)),
-}
-
-impl Loops {
-    fn of<T: Number, O: Operation<T>>() -> Loops {
-        Loops { of_box: combine_box::<T, O>, of_rows: combine_rows::<T, O> }
+/// What is made of the store that combines these elements; `None` if they cannot be combined so.
+pub(crate) fn for_elements<F: ForStore>(combine: Combine, element: ElementType) -> Option<F::Made> {
+    fn of<F: ForStore, T: Number, O: Operation<T>>() -> F::Made {
+        F::made::<Combining<T, O>>()
     }
-}
-
-impl CombineCopy {
-    /// The copies of `items`, of which no two have a target in common; short boxes of one form are joined in pairs.
-    ///
-    /// # Errors
-    /// [`DeviceError::InvalidArgument`] for elements that cannot be combined so.
-    pub(crate) fn all(items: Vec<CombineItem>) -> Result<Vec<CombineCopy>, DeviceError> {
-        let mut waiting = HashMap::new();
-        let mut all: Vec<CombineCopy> = Vec::with_capacity(items.len());
-        for item in items {
-            item.check()?;
-            let CombineItem { copy, combine, element } = item;
-            let loops = run_of(combine, element).ok_or_else(|| {
-                DeviceError::invalid("a copy that combines", "a known type of elements", element)
-            })?;
-            if let CopyItem::Box(copy) = &copy
-                && let Some(form) = Twin::form(copy).map(|form| (form, combine, element))
-            {
-                if let Some(first) = waiting.remove(&form)
-                    && let CombineCopy { copy: CopyItem::Box(first), twin, .. } = &mut all[first]
-                {
-                    *twin = Some(Twin::new(first, copy));
-                    continue;
-                }
-                waiting.insert(form, all.len());
-            }
-            all.push(CombineCopy { copy, twin: None, loops });
-        }
-        Ok(all)
-    }
-
-    /// Runs the copy on the calling thread. Block `k`, to which it is anchored, begins at `bases[k]`.
-    ///
-    /// # Safety
-    /// As for [`List::run`](crate::copies::list::List::run). In addition, targets are readable, and both ends are aligned for
-    /// the elements: the caller of [`Device::run_copies`](haloport_core::device::Device::run_copies) promises that for lists of
-    /// [`Combining`](haloport_core::device::Combining).
-    pub(crate) unsafe fn run(&self, bases: &[Pointer]) {
-        // SAFETY: the caller's promise; the loops are those of the type of the elements, and a twin has the same form.
-        unsafe {
-            match &self.copy {
-                CopyItem::Box(copy) => (self.loops.of_box)(copy, copy.ends(bases), self.twin),
-                CopyItem::Indexed(copy) => (self.loops.of_rows)(copy, copy.row().ends(bases)),
-            }
-        }
-    }
-}
-
-/// The loops that combine these elements; `None` if they cannot be combined so.
-fn run_of(combine: Combine, element: ElementType) -> Option<Loops> {
     macro_rules! of_type {
         ($number:ty) => {
             match combine {
-                Combine::Sum => Loops::of::<$number, Sum>(),
-                Combine::Min => Loops::of::<$number, Min>(),
-                Combine::Max => Loops::of::<$number, Max>(),
+                Combine::Sum => of::<F, $number, Sum>(),
+                Combine::Min => of::<F, $number, Min>(),
+                Combine::Max => of::<F, $number, Max>(),
                 Combine::Replace => return None,
             }
         };
@@ -95,7 +36,7 @@ fn run_of(combine: Combine, element: ElementType) -> Option<Loops> {
     macro_rules! of_complex {
         ($number:ty) => {
             match combine {
-                Combine::Sum => Loops::of::<Complex<$number>, Sum>(),
+                Combine::Sum => of::<F, Complex<$number>, Sum>(),
                 _ => return None,
             }
         };
@@ -119,4 +60,80 @@ fn run_of(combine: Combine, element: ElementType) -> Option<Loops> {
         ElementType::Complex64 => of_complex!(f64),
         _ => return None,
     })
+}
+
+/// Combines runs of numbers with those that are there. In addition to what a [`Store`] demands, targets are readable, both ends
+/// are aligned for the numbers, and runs are whole numbers long: the caller of
+/// [`Device::run_copies`](haloport_core::device::Device::run_copies) promises that for lists of
+/// [`Combining`](haloport_core::device::Combining).
+struct Combining<T, O>(PhantomData<(T, O)>);
+
+/// A run of numbers, in registers.
+#[repr(align(16))]
+struct Run<const N: usize>([u8; N]);
+
+impl<T: Number, O: Operation<T>> Store for Combining<T, O> {
+    const THROUGH_CACHES: bool = true;
+    const UNIT: usize = size_of::<T>();
+    const LONGEST: usize = if T::IS_COMMON { 4 * size_of::<T>() } else { 0 };
+
+    #[inline(always)]
+    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8) {
+        // Reads all before it writes any, so that no read waits for a write to a possibly equal address.
+        // SAFETY: the caller's promise; a `Run` is aligned for all numbers, and `[u8; N]` has the alignment 1.
+        unsafe {
+            let (arrived, mut there) = (Run(from.cast::<[u8; N]>().read()), Run(to.cast::<[u8; N]>().read()));
+            combine::<T, O>(arrived.0.as_ptr(), there.0.as_mut_ptr(), N);
+            to.cast::<[u8; N]>().write(there.0);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { combine::<T, O>(from, to, bytes) };
+    }
+
+    #[inline(always)]
+    unsafe fn copy_wide(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { combine::<T, O>(from, to, bytes) };
+    }
+
+    unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), _change: SignChange) {
+        for_each_line(copy, ends, |source, target, line| {
+            let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
+            for _ in 0..line.extent {
+                // SAFETY: the caller's promise.
+                unsafe { combine::<T, Negated<O>>(from, to, copy.run_bytes()) };
+                from = from.wrapping_offset(line.source_stride);
+                to = to.wrapping_offset(line.target_stride);
+            }
+        });
+    }
+
+    fn finish() {}
+}
+
+/// Combines a run of numbers.
+///
+/// # Safety
+/// As for [`Combining`].
+#[inline(always)]
+unsafe fn combine<T: Number, O: Operation<T>>(from: *const u8, to: *mut u8, bytes: usize) {
+    let numbers = bytes / size_of::<T>();
+    // SAFETY: the caller's promise.
+    let (arrived, there) = unsafe {
+        let arrived = std::slice::from_raw_parts(from.cast::<T>(), numbers);
+        (arrived, std::slice::from_raw_parts_mut(to.cast::<T>(), numbers))
+    };
+    combine_slices::<T, O>(there, arrived);
+}
+
+/// Combines slices of equal lengths; the compiler knows that they do not overlap.
+#[inline(always)]
+fn combine_slices<T: Number, O: Operation<T>>(there: &mut [T], arrived: &[T]) {
+    for (there, arrived) in there.iter_mut().zip(arrived) {
+        *there = O::apply(*there, *arrived);
+    }
 }

@@ -1,8 +1,62 @@
-//! The loops that all copies share: over the lines of a box, and over the runs of bytes in a line.
+//! What all copies share: a way to write runs of bytes, and the loops over the lines of a box and the runs of a line.
 
-use haloport_core::device::{BoxCopy, CopyAxis, MAX_COPY_AXES, Pointer};
+use haloport_core::device::{BoxCopy, CopyAxis, MAX_COPY_AXES, Pointer, SignChange};
 
-use crate::copies::stores::Store;
+/// A way to write runs of bytes.
+pub(crate) trait Store {
+    /// Whether it writes through the caches: written lines first come into them, so that fetching them ahead helps.
+    const THROUGH_CACHES: bool;
+
+    /// Runs are a multiple of this many bytes long; those of at most `LONGEST` have loops of their own (see [`has_loops`]).
+    const UNIT: usize = 1;
+    const LONGEST: usize = usize::MAX;
+
+    /// Copies a run of `N` bytes.
+    ///
+    /// # Safety
+    /// As for [`copy`](Store::copy).
+    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8);
+
+    /// Copies two runs of `N` bytes.
+    ///
+    /// # Safety
+    /// As for [`copy`](Store::copy), for both.
+    #[inline(always)]
+    unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self::copy_run::<N>(from[0], to[0]);
+            Self::copy_run::<N>(from[1], to[1]);
+        }
+    }
+
+    /// Copies a run of any length.
+    ///
+    /// # Safety
+    /// The bytes are readable at `from` and writable at `to`, and do not overlap. Before any other access to the
+    /// written bytes, the same thread calls [`finish`](Store::finish).
+    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
+
+    /// Copies a run of 64 bytes or more by the registers for which the caller is compiled.
+    ///
+    /// # Safety
+    /// As for [`copy`](Store::copy).
+    unsafe fn copy_wide(from: *const u8, to: *mut u8, bytes: usize);
+
+    /// Runs a box copy that changes signs, between these addresses of its first element.
+    ///
+    /// # Safety
+    /// As for [`run_box`](crate::copies::boxes::run_box).
+    unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), change: SignChange);
+
+    /// Orders all writes before the next actions of this thread.
+    fn finish();
+}
+
+/// Whether runs of `bytes` have loops of their own. Each takes time to compile.
+pub(crate) const fn has_loops<S: Store>(bytes: usize) -> bool {
+    bytes.is_multiple_of(S::UNIT) && bytes <= S::LONGEST
+}
 
 /// Calls `visit` for every line along the innermost axis: with the addresses of its first element on both sides, and
 /// the axis. `ends` are the addresses of the first element of the box.
@@ -69,15 +123,17 @@ pub(crate) unsafe fn copy_rows<S: Store>(source: Pointer, target: Pointer, line:
     }
 }
 
-/// Evaluates `$fixed` with the constant `$n` for common short sizes of a run of bytes, and `$any` for all others. Used
-/// outside of all loops.
+/// Evaluates `$fixed` with the constant `$n` for common short sizes of a run of bytes that have loops of their own in `$store`,
+/// and `$any` for all others. Used outside of all loops.
 macro_rules! match_run_bytes {
-    ($bytes:expr, $n:ident => $fixed:expr, $other:ident => $any:expr) => {
-        $crate::copies::lines::match_run_bytes!(@ [1 2 4 8 12 16 24 32 48] $bytes, $n => $fixed, $other => $any)
+    ($store:ty, $bytes:expr, $n:ident => $fixed:expr, $other:ident => $any:expr) => {
+        $crate::copies::lines::match_run_bytes!(
+            @ [1 2 4 8 12 16 24 32 48] $store, $bytes, $n => $fixed, $other => $any
+        )
     };
-    (@ [$($size:literal)*] $bytes:expr, $n:ident => $fixed:expr, $other:ident => $any:expr) => {
+    (@ [$($size:literal)*] $store:ty, $bytes:expr, $n:ident => $fixed:expr, $other:ident => $any:expr) => {
         match $bytes {
-            $($size => {
+            $($size if const { $crate::copies::lines::has_loops::<$store>($size) } => {
                 const $n: usize = $size;
                 $fixed
             })*

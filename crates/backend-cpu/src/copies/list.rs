@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use haloport_core::device::{BoxCopy, CombineItem, CopyItem, DeviceError, NextReader, Pointer};
+use haloport_core::ElementType;
+use haloport_core::device::{BoxCopy, Combine, CombineItem, CopyItem, DeviceError, NextReader, Pointer};
 
 use crate::copies::boxes::run_box;
 use crate::copies::choice::WritingChoice;
-use crate::copies::combine::CombineCopy;
+use crate::copies::combine::{ForStore, for_elements};
+use crate::copies::lines::Store;
 use crate::copies::rows::RowCopy;
-use crate::copies::stores::{LIST_BYTES, PastCaches, Plain, Store, Writing, gapless_bytes};
+use crate::copies::stores::{LIST_BYTES, PastCaches, Plain, Writing, gapless_bytes};
 use crate::copies::sweeps::{Form, Sweep};
 
 /// Below this many bytes a copy stays on the calling thread.
@@ -40,7 +42,22 @@ pub(crate) enum Item {
     Box(BoxCopy, Writing),
     Sweep(Sweep),
     Rows(RowCopy),
-    Combine(CombineCopy),
+    /// A copy that combines, and its loops.
+    Combine(Box<Item>, RunItem),
+}
+
+/// [`Item::run`] with one store.
+type RunItem = unsafe fn(&Item, &[Pointer]);
+
+/// Makes it with the store that combines.
+struct Combiner;
+
+impl ForStore for Combiner {
+    type Made = RunItem;
+
+    fn made<S: Store>() -> RunItem {
+        Item::run::<S>
+    }
 }
 
 impl CpuCopies {
@@ -61,20 +78,27 @@ impl CpuCopies {
     pub(crate) fn combining(items: Vec<CombineItem>, threads: usize) -> Result<CpuCopies, DeviceError> {
         let bytes = items.iter().map(|item| item.copy.bytes()).sum();
         let (parallel, piece) = pieces(bytes, threads);
-        let mut cut = Vec::with_capacity(items.len());
-        for CombineItem { copy, combine, element } in items.into_iter().filter(|item| item.copy.bytes() > 0) {
-            let pieces = copy.bytes().div_ceil(piece);
-            let copies: Vec<CopyItem> = match copy {
-                copy if pieces == 1 => vec![copy],
-                // A run of numbers is not cut, since a cut may be within one.
-                CopyItem::Box(copy) if copy.axes().is_empty() => vec![CopyItem::Box(copy)],
-                CopyItem::Box(copy) => copy.split(pieces).into_iter().map(CopyItem::Box).collect(),
-                CopyItem::Indexed(copy) => copy.split(pieces).into_iter().map(CopyItem::Indexed).collect(),
-            };
-            cut.extend(copies.into_iter().map(|copy| CombineItem { copy, combine, element }));
+        let mut kinds: Vec<((Combine, ElementType), Vec<Item>)> = Vec::new();
+        for item in items {
+            item.check()?;
+            let CombineItem { copy, combine, element } = item;
+            let kind = (combine, element);
+            let at = kinds.iter().position(|(other, _)| *other == kind).unwrap_or(kinds.len());
+            if at == kinds.len() {
+                kinds.push((kind, Vec::new()));
+            }
+            // A run of numbers is not cut, since a cut may be within one.
+            let is_run = matches!(&copy, CopyItem::Box(copy) if copy.axes().is_empty());
+            cut(copy, if is_run { usize::MAX } else { piece }, Writing::Plain, &mut kinds[at].1);
         }
-        let items = CombineCopy::all(cut)?.into_iter().map(Item::Combine).collect();
-        Ok(CpuCopies { through: List { items, parallel, writing: Writing::Plain }, past: None })
+        let mut all = Vec::new();
+        for ((combine, element), items) in kinds {
+            let combiner = for_elements::<Combiner>(combine, element).ok_or_else(|| {
+                DeviceError::invalid("a copy that combines", "a known type of elements", element)
+            })?;
+            all.extend(pair_up(items).into_iter().map(|item| Item::Combine(Box::new(item), combiner)));
+        }
+        Ok(CpuCopies { through: List { items: all, parallel, writing: Writing::Plain }, past: None })
     }
 
     /// Calls `run` once, with the list to run now.
@@ -93,22 +117,9 @@ impl List {
     /// A list of `total` bytes. Copies that `writing` does not suit are written through the caches.
     fn new(items: Vec<CopyItem>, writing: Writing, total: usize, threads: usize) -> List {
         let (parallel, piece) = pieces(total, threads);
-        let mut cut = Vec::with_capacity(items.len());
-        for item in items {
-            let pieces = item.bytes().div_ceil(piece);
-            match item {
-                CopyItem::Box(copy) if pieces == 1 => cut.push(Item::of_box(copy, writing)),
-                CopyItem::Box(copy) => {
-                    cut.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, writing)));
-                }
-                CopyItem::Indexed(copy) if pieces == 1 => cut.push(Item::Rows(RowCopy::new(copy, writing))),
-                CopyItem::Indexed(copy) => {
-                    let parts = copy.split(pieces).into_iter();
-                    cut.extend(parts.map(|part| Item::Rows(RowCopy::new(part, writing))));
-                }
-            }
-        }
-        List { items: pair_up(cut), parallel, writing }
+        let mut all = Vec::with_capacity(items.len());
+        items.into_iter().for_each(|item| cut(item, piece, writing, &mut all));
+        List { items: pair_up(all), parallel, writing }
     }
 
     /// Runs some copies of the list on the calling thread. Block `k`, to which copies are anchored, begins at `bases[k]`.
@@ -143,7 +154,7 @@ impl Item {
             Item::Box(_, writing) => *writing,
             Item::Sweep(sweep) => sweep.writing,
             Item::Rows(copy) => copy.writing,
-            Item::Combine(_) => Writing::Plain,
+            Item::Combine(..) => Writing::Plain,
         }
     }
 
@@ -158,8 +169,25 @@ impl Item {
                 Item::Box(copy, _) => run_box::<S>(copy, copy.ends(bases)),
                 Item::Sweep(sweep) => sweep.run::<S>(bases),
                 Item::Rows(copy) => copy.run::<S>(bases),
-                Item::Combine(copy) => copy.run(bases),
+                Item::Combine(item, combiner) => combiner(item, bases),
             }
+        }
+    }
+}
+
+/// Adds a copy to `all`, in pieces of at most about `piece` bytes; none if it copies nothing.
+fn cut(item: CopyItem, piece: usize, writing: Writing, all: &mut Vec<Item>) {
+    let pieces = item.bytes().div_ceil(piece);
+    match item {
+        _ if pieces == 0 => {}
+        CopyItem::Box(copy) if pieces == 1 => all.push(Item::of_box(copy, writing)),
+        CopyItem::Box(copy) => {
+            all.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, writing)));
+        }
+        CopyItem::Indexed(copy) if pieces == 1 => all.push(Item::Rows(RowCopy::new(copy, writing))),
+        CopyItem::Indexed(copy) => {
+            let parts = copy.split(pieces).into_iter();
+            all.extend(parts.map(|part| Item::Rows(RowCopy::new(part, writing))));
         }
     }
 }

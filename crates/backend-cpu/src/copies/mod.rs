@@ -2,15 +2,13 @@
 //!
 //! - `list`: the bound list, cut into pieces for several threads. Its items are `boxes`, `sweeps` (two boxes of the
 //!   same form copied together) and `rows` (picked by index).
-//! - `combine`: copies that combine what they read with what is there; `combine_loops`: their loops, and `numbers`: what
-//!   they combine, and how;
 //! - `lines`: the loops that all of them share; `stores`: writing through the caches or past them; `choice`: finds out
-//!   which of the two is faster; `fetch`: prefetching; `wide`: listed rows of a few cache lines.
+//!   which of the two is faster; `fetch`: prefetching; `wide`: listed rows of a few cache lines;
+//! - `combine`: writing that combines what is read with what is there; `numbers`: what is combined, and how.
 
 pub(crate) mod boxes;
 mod choice;
 mod combine;
-mod combine_loops;
 mod fetch;
 mod lines;
 pub(crate) mod list;

@@ -7,6 +7,9 @@ use num_complex::Complex;
 
 /// A type of numbers.
 pub(crate) trait Number: Copy {
+    /// Whether programs combine many of them, so that each length of a short run is worth a loop of its own.
+    const IS_COMMON: bool = matches!(size_of::<Self>(), 4 | 8);
+
     fn sum(self, other: Self) -> Self;
     /// With the sign of each part changed.
     fn negated(self) -> Self;

@@ -4,8 +4,8 @@ use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
 
 use crate::copies::boxes::run_box;
 use crate::copies::fetch::{FETCHED_LINES, fetch};
-use crate::copies::lines::{copy_line, copy_rows, for_each_line, step};
-use crate::copies::stores::{Store, Writing, gapless_bytes};
+use crate::copies::lines::{Store, copy_line, copy_rows, for_each_line, match_run_bytes, step};
+use crate::copies::stores::{Writing, gapless_bytes};
 use crate::copies::wide;
 
 /// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list
@@ -25,7 +25,7 @@ pub(crate) struct RowCopy {
     order: Order,
     pub(crate) writing: Writing,
     ahead: Option<Distance>,
-    /// Whether wide registers copy the rows where they are written through the caches.
+    /// Whether wide registers are used for the rows where they are written through the caches.
     wide: bool,
 }
 
@@ -104,14 +104,9 @@ impl RowCopy {
         // The size of a run of bytes is known before the loops.
         // SAFETY: the caller's promise; the sizes are equal.
         unsafe {
-            match row.run_bytes() {
-                1 => self.points::<S, 1>(ends),
-                2 => self.points::<S, 2>(ends),
-                4 => self.points::<S, 4>(ends),
-                8 => self.points::<S, 8>(ends),
-                16 => self.points::<S, 16>(ends),
-                _ => self.points::<S, 0>(ends),
-            }
+            match_run_bytes!(@ [1 2 4 8 16] S, row.run_bytes(),
+                N => self.points::<S, N>(ends),
+                _bytes => self.points::<S, 0>(ends))
         }
     }
 
@@ -171,7 +166,7 @@ impl RowCopy {
         }
         if N == 0 && self.wide && S::THROUGH_CACHES {
             // SAFETY: `new` found that the length suits; the caller promised every row.
-            unsafe { wide::copy_listed((source, sources), (target, targets), self.copy.rows(), bytes) };
+            unsafe { wide::copy_listed::<S>((source, sources), (target, targets), self.copy.rows(), bytes) };
             return;
         }
         match (&sources.indices, &targets.indices) {

@@ -1,4 +1,4 @@
-//! Writing through the caches or past them.
+//! Ways to write runs of bytes: through the caches or past them. `combine.rs` has another one, which computes.
 //!
 //! If another core reads a buffer each time it is written, the buffer also lies in that core's cache. To write a line
 //! again, this core first fetches it and takes it away from there. For messages between processes, that can be most of
@@ -7,50 +7,18 @@
 //! than a line are written past the caches only if they fill the target one after the other. `choice.rs` measures which
 //! way is faster; `cargo bench -p haloport-cpu --bench stores` shows the difference.
 
-use haloport_core::device::BoxCopy;
+use haloport_core::device::{BoxCopy, Pointer, SignChange};
 
+use crate::copies::boxes::run_negated;
 use crate::copies::fetch::LINE_BYTES;
+use crate::copies::lines::Store;
+use crate::copies::wide;
 
 /// The bytes of a word: stores past the caches write whole, aligned words.
 const WORD: usize = 4;
 
 /// Lists of fewer bytes are always written through the caches: memory is further away than the other core's cache.
 pub(crate) const LIST_BYTES: usize = 8192;
-
-/// A way to write runs of bytes.
-pub(crate) trait Store {
-    /// Whether it writes through the caches: written lines first come into them, so that fetching them ahead helps.
-    const THROUGH_CACHES: bool;
-
-    /// Copies a run of `N` bytes.
-    ///
-    /// # Safety
-    /// As for [`copy`](Store::copy).
-    unsafe fn copy_run<const N: usize>(from: *const u8, to: *mut u8);
-
-    /// Copies two runs of `N` bytes.
-    ///
-    /// # Safety
-    /// As for [`copy`](Store::copy), for both.
-    #[inline(always)]
-    unsafe fn copy_runs<const N: usize>(from: [*const u8; 2], to: [*mut u8; 2]) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Self::copy_run::<N>(from[0], to[0]);
-            Self::copy_run::<N>(from[1], to[1]);
-        }
-    }
-
-    /// Copies a run of any length.
-    ///
-    /// # Safety
-    /// The bytes are readable at `from` and writable at `to`, and do not overlap. Before any other access to the
-    /// written bytes, the same thread calls [`finish`](Store::finish).
-    unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize);
-
-    /// Orders all writes before the next actions of this thread.
-    fn finish();
-}
 
 /// Through the caches.
 pub(crate) struct Plain;
@@ -124,6 +92,17 @@ impl Store for Plain {
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
     }
 
+    #[inline(always)]
+    unsafe fn copy_wide(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { wide::copy(from, to, bytes) };
+    }
+
+    unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), change: SignChange) {
+        // SAFETY: the caller's promise.
+        unsafe { run_negated(copy, ends, change) };
+    }
+
     fn finish() {}
 }
 
@@ -175,6 +154,17 @@ impl Store for PastCaches {
                 at += 4;
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn copy_wide(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { PastCaches::copy(from, to, bytes) };
+    }
+
+    unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), change: SignChange) {
+        // SAFETY: the caller's promise.
+        unsafe { run_negated(copy, ends, change) };
     }
 
     fn finish() {

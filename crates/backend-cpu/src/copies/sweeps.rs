@@ -7,8 +7,8 @@
 use haloport_core::device::{Anchors, BoxCopy, CopyAxis, Pointer};
 
 use crate::copies::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
-use crate::copies::lines::{for_each_line, match_run_bytes};
-use crate::copies::stores::{Store, Writing};
+use crate::copies::lines::{Store, for_each_line, match_run_bytes};
+use crate::copies::stores::Writing;
 
 /// The distance, in runs, at which sources and targets are fetched into the cache ahead of the copy.
 pub(crate) const RUNS_AHEAD: isize = 32;
@@ -78,7 +78,7 @@ impl Sweep {
                 })
             };
         }
-        match_run_bytes!(self.first.run_bytes(),
+        match_run_bytes!(S, self.first.run_bytes(),
             N => match self.prefetch {
                 Prefetch::Nothing => run!(Sweep::line::<S, N, 0>),
                 Prefetch::Second => run!(Sweep::line::<S, N, 1>),

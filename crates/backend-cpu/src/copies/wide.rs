@@ -1,12 +1,14 @@
-//! Listed rows of a few cache lines, copied by wide registers.
+//! Listed rows of a few cache lines, copied or combined by wide registers.
 //!
 //! The C library chooses a way by the length at each call, which takes about as long as copying such a row. Here the way
 //! is chosen once for many rows.
 
 use haloport_core::device::{CopyRows, Pointer};
 
+use crate::copies::lines::Store;
+
 /// The bytes that one step copies.
-const STEP: usize = 64;
+pub(crate) const STEP: usize = 64;
 
 /// From this length on, rows are left to the C library, which copies them by string instructions.
 const LONG: usize = 2048;
@@ -14,19 +16,19 @@ const LONG: usize = 2048;
 /// Whether [`copy_listed`] copies rows of this length on this processor.
 pub(crate) fn suits(bytes: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    let has_registers = std::arch::is_x86_feature_detected!("avx");
+    let has_registers = std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(target_arch = "x86_64"))]
     let has_registers = false;
     (STEP..LONG).contains(&bytes) && has_registers
 }
 
-/// Copies listed rows. `source` and `target` are the addresses of row 0.
+/// Writes listed rows. `source` and `target` are the addresses of row 0.
 ///
 /// # Safety
 /// The length [`suits`], which also says that the processor has the registers. The rows are readable at the source and
 /// writable at the target, and do not overlap.
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
-pub(crate) unsafe fn copy_listed(
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+pub(crate) unsafe fn copy_listed<S: Store>(
     (source, sources): (Pointer, &CopyRows),
     (target, targets): (Pointer, &CopyRows),
     rows: usize,
@@ -36,17 +38,16 @@ pub(crate) unsafe fn copy_listed(
         let from = source.offset(sources.index(position) as isize * sources.stride);
         let to = target.offset(targets.index(position) as isize * targets.stride);
         // SAFETY: the caller's promise.
-        unsafe { copy(from.as_ptr(), to.as_ptr(), bytes) };
+        unsafe { S::copy_wide(from.as_ptr(), to.as_ptr(), bytes) };
     }
 }
 
-/// Copies a row. Compiled for the registers of its callers.
+/// Copies a row by the registers for which its caller is compiled.
 ///
 /// # Safety
-/// As for [`copy_listed`].
-#[inline]
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx"))]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+/// The row is readable at the source and writable at the target, does not overlap, and has [`STEP`] bytes or more.
+#[inline(always)]
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     let step = |at: usize| {
         // SAFETY: the step lies within the row, as `at + STEP <= bytes`; `[u8; STEP]` has the alignment 1.
         unsafe { to.add(at).cast::<[u8; STEP]>().write(from.add(at).cast::<[u8; STEP]>().read()) };

@@ -109,10 +109,13 @@ impl Case {
         let operations = [Combine::Sum, Combine::Min, Combine::Max];
         let defined: Vec<_> = operations.into_iter().filter(|it| it.is_defined_for(element)).collect();
         let combine = defined[random.random_range(0..defined.len())];
-        let run = element.bytes() * random.random_range(1..=3);
+        // Devices may have other loops for long runs, and for many rows.
+        let longest = if random.random_bool(0.25) { 40 } else { 4 };
+        let run = element.bytes() * random.random_range(1..=longest);
         let places = BoxCase::of_elements(random, 7, run);
         let (places, sign) = if random.random_bool(0.5) {
-            (Places::Rows(Gather::of_rows(random, places, 10_000)), None)
+            let most_bytes = if random.random_bool(0.2) { 150_000 } else { 10_000 };
+            (Places::Rows(Gather::of_rows(random, places, most_bytes)), None)
         } else {
             (Places::Box(places), element.sign_change().filter(|_| random.random_bool(0.5)))
         };
