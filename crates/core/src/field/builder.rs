@@ -124,8 +124,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     ///
     /// On a GPU, such a field is shared as a whole, and may take whole pages of 2 MiB.
     ///
-    /// The cells of a grid that neighbours read in runs below 64 bytes are always packed; listed cells are not. An
-    /// exchange of another pattern packs the cells that are not shared.
+    /// The cells of a grid that neighbours read in runs below 64 bytes are always packed; others only between cores that are far
+    /// from each other. An exchange of another pattern packs the cells that are not shared.
     #[must_use]
     pub fn node_shared(mut self, shared: bool) -> Self {
         self.node = self.node.filter(|_| shared);

@@ -241,6 +241,11 @@ impl BlockLayout {
         })
     }
 
+    /// The elements of a listed cell that are exchanged: those of all levels.
+    pub(crate) fn elements_of_cell(&self) -> usize {
+        (1..self.owned.axes()).map(|axis| self.owned.extent(axis)).product::<usize>() * self.components()
+    }
+
     /// The listed cells as rows of a copy: the distance in elements between rows, and their indices.
     pub(crate) fn rows(&self, list: &Arc<[u32]>) -> (i64, Arc<[u32]>) {
         match self.blocks {

@@ -40,7 +40,7 @@ pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
 pub(crate) use byte_ranges::ranges_of;
 pub(crate) use layout::copy_axes;
-pub(crate) use packing_cost::{CACHED, LINE_BYTES, Load, PAST_CACHES};
+pub(crate) use packing_cost::{LINE_BYTES, Load, PAST_CACHES};
 pub(crate) use storage::{LastWrite, Storage};
 pub(crate) use untyped::{BoundField, End, FieldRef, SourceField};
 pub(crate) use vector::VectorAxes;

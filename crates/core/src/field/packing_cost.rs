@@ -3,12 +3,15 @@
 //! Packing into shared memory is one more pass over all bytes than a direct copy from the field of the neighbour
 //! ([`PASS_NS_PER_BYTE`]). But a line that a direct copy reads goes to the neighbour's core, and comes back when its owner
 //! writes it the next time; a packed message is written past the caches, so that nothing comes back. What that takes
-//! depends on the distance of the two cores, which ranks measure (`comm::handover`). It counts for fields that stay in the
-//! caches between two exchanges ([`CACHED`]) and messages that are written past the caches ([`PAST_CACHES`]). Where it does
-//! not count or is not known, only lines count whose owner fills its own halo in them meanwhile ([`LINE_NS`]). The path
-//! with the smaller sum is chosen for each field and neighbour. The messages of a transport between ranks of one node are
-//! packed, too, and copied again within the transport: they were 1.1 to 1.8 times as slow as shared memory in all cases
-//! below, and are the last resort.
+//! depends on the distance of the two cores, which ranks measure (`comm::handover`). It counts for messages that are written
+//! past the caches ([`PAST_CACHES`]). Where it does not count or is not known, only lines count whose owner fills its own
+//! halo in them meanwhile ([`LINE_NS`]). The path with the smaller sum is chosen for each field and neighbour. The messages
+//! of a transport between ranks of one node are packed, too, and copied again within the transport: they were 1.1 to 1.8
+//! times as slow as shared memory in all cases below, and are the last resort.
+//!
+//! Whether the lines are still in the caches is not asked: between far cores, packing took 0.2 to 0.6 times as long as a
+//! direct copy if they were, and 1.1 times as long if other memory had been written between two exchanges
+//! (`docs/measurements/2026-11-28-meshes.md`).
 //!
 //! Threads that outnumber the cores take turns on them. A rank that lends its fields has to wait until its neighbours have
 //! read them, and has gone through its turn by then; packed, the cells wait in the message, and the rank goes on to the
@@ -25,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::BlockLayout;
 use crate::domain::IndexBox;
 use crate::element::ElementType;
-use crate::pattern::Piece;
+use crate::pattern::{Cells, Piece};
 
 /// One more pass over a byte that travels. Measured, split along the slowest axis: 0.16 (32³, halo 1) to 0.2 ns (32³,
 /// halo 3).
@@ -35,10 +38,6 @@ const PASS_NS_PER_BYTE: f64 = 0.2;
 /// split along the fastest axis: 14 (32³, halo 1) to 37 ns (32³, halo 3, 8 fields); split along the slowest, with few
 /// runs that short, below 22 ns.
 const LINE_NS: f64 = 15.0;
-
-/// Fields that take at most this many bytes together stay in the caches of a core between two exchanges: its share of a
-/// third level, usually 2 to 4 MiB.
-pub(crate) const CACHED: usize = 4 << 20;
 
 /// Messages of at least this many bytes may be written past the caches, as the CPU backend does.
 pub(crate) const PAST_CACHES: usize = 8192;
@@ -54,10 +53,9 @@ pub(crate) const LINE_BYTES: usize = 64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Load {
     bytes: usize,
-    /// The number of runs shorter than a cache line. Listed cells do not count: they lie apart from the halo, and
-    /// copying them directly takes 0.4 times as long, for runs of any length.
+    /// The number of runs shorter than a cache line, but for those of listed cells, which lie apart from the halo.
     short_runs: usize,
-    /// The bytes of all other runs; of listed cells none.
+    /// The bytes of all other runs.
     long_runs: usize,
 }
 
@@ -72,15 +70,19 @@ impl Load {
         let mut load = Load::default();
         for piece in pieces {
             let Some(layout) = blocks.get(piece.source_domain) else { continue };
-            let cells = piece.source.as_box().map(|cells| layout.with_levels(cells));
-            let Some(cells) = cells.filter(|cells| !cells.is_empty()) else { continue };
-            let (elements, run) = (cells.cells() as usize * layout.components(), run_of(&cells, layout));
+            let (elements, run) = match &piece.source {
+                Cells::Box(cells) => {
+                    let cells = layout.with_levels(cells);
+                    (cells.cells() as usize * layout.components(), Some(run_of(&cells, layout)))
+                }
+                Cells::List(list) => (list.len().saturating_mul(layout.elements_of_cell()), None),
+            };
             // Fields that are too large for memory, which is an error later, may overflow the sums.
-            load.bytes = load.bytes.saturating_add(elements * element.bytes());
-            if run * element.bytes() < LINE_BYTES {
-                load.short_runs = load.short_runs.saturating_add(elements / run);
-            } else {
-                load.long_runs = load.long_runs.saturating_add(elements * element.bytes());
+            let bytes = elements.saturating_mul(element.bytes());
+            load.bytes = load.bytes.saturating_add(bytes);
+            match run.filter(|run| run * element.bytes() < LINE_BYTES) {
+                Some(run) => load.short_runs = load.short_runs.saturating_add(elements / run.max(1)),
+                None => load.long_runs = load.long_runs.saturating_add(bytes),
             }
         }
         load
@@ -147,11 +149,5 @@ mod tests {
         let chosen = [None, Some(4.0), Some(10.0), Some(25.0), Some(40.0)];
         assert_eq!(chosen.map(|time| PLANE.is_better_packed(time)), [false, false, false, true, true]);
         assert!(chosen.iter().all(|time| COLUMN.is_better_packed(*time)));
-    }
-
-    #[test]
-    fn listed_cells_are_copied_directly() {
-        let list = Load { bytes: 1 << 14, ..Load::default() };
-        assert!(!list.is_better_packed(None) && !list.is_better_packed(Some(40.0)));
     }
 }

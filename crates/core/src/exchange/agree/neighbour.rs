@@ -15,7 +15,7 @@ use crate::exchange::ways::offer::{
     kept_message, lent_word,
 };
 use crate::exchange::ways::words::windows::StreamWord;
-use crate::field::{BoundField, CACHED, End, Load, PAST_CACHES};
+use crate::field::{BoundField, End, Load, PAST_CACHES};
 use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::{Reach, TransportError, Window};
@@ -58,7 +58,7 @@ impl PartFields {
             packs,
             is_staged: self.is_staged(pattern),
             has_words: self.device.has_words(),
-            counts_distance: on_host && path == DataPath::Quickest && self.counts_distance(&fields),
+            counts_distance: on_host && path == DataPath::Quickest && Self::counts_distance(&fields),
             fields,
         };
         Ok((offer, published))
@@ -70,18 +70,11 @@ impl PartFields {
         pattern.reversal().is_none() || self.device.info().runs_on_host()
     }
 
-    /// Whether the distance of two cores counts for fields that are offered to be copied straight: they stay in the caches
-    /// between two exchanges, and packed, they would be written past the caches.
-    fn counts_distance(&self, offers: &[FieldOffer]) -> bool {
-        let bytes = |(_, field): &(usize, BoundField)| {
-            let spans = field.at(End::Source).0.iter().map(|(_, layout)| layout.span());
-            let elements = spans.map(|(low, high)| (high - low).unsigned_abs());
-            elements.fold(0, usize::saturating_add).saturating_mul(field.element.bytes())
-        };
-        let fields = self.fields.iter().map(bytes).fold(0, usize::saturating_add);
+    /// Whether the distance of two cores counts for fields that are offered to be copied straight: packed, they would be
+    /// written past the caches.
+    fn counts_distance(offers: &[FieldOffer]) -> bool {
         let straight = offers.iter().filter(|offer| offer.handle.is_some() || offer.published);
-        let sent = straight.map(|offer| offer.load.bytes()).fold(0, usize::saturating_add);
-        fields <= CACHED && sent >= PAST_CACHES
+        straight.map(|offer| offer.load.bytes()).fold(0, usize::saturating_add) >= PAST_CACHES
     }
 
     /// Returns the windows that are lent for an answer. Maps the memory of the answer's token; `None` if it cannot be
