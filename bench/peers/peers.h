@@ -1,8 +1,7 @@
 /* The interface of a contestant: a few functions with C linkage, in any language.
  *
- * A library of contestants exports `peers_strategies` (boxes) and may export `peers_mesh_strategies`
- * (unstructured meshes). All functions are collective over the ranks of the communicator, unless they are
- * marked as local.
+ * A library of contestants exports one function for each kind of problem that it takes part in: the last four of
+ * this file. All functions are collective over the ranks of the communicator, unless they are marked as local.
  */
 #ifndef PEERS_H
 #define PEERS_H
@@ -30,14 +29,22 @@ struct peers_mesh {
     const int32_t *source; /* for each halo cell its local number on the other rank */
 };
 
+/* A grid of f64 cells that goes from parts along its first axis to parts along its second one. Both axes are a
+ * multiple of the ranks long. Parts are dense blocks without a halo, with the last axis fastest. */
+struct peers_transpose {
+    int32_t cells[3];
+    int32_t fields;
+};
+
 struct peers_strategy {
     const char *name;
-    /* Returns null if the contestant cannot take part. `comm` is a Fortran handle of MPI; `problem` is a
-     * peers_case or a peers_mesh, which outlives the state. */
+    /* Returns null if the contestant cannot take part. `comm` is a Fortran handle of MPI; `problem` is that of
+     * the list which has the strategy, and outlives the state. */
     void *(*create)(int comm, const void *problem);
     /* Makes `batch` exchanges one after the other. Returns 0, or another number for an error. */
     int (*run)(void *state, int batch);
-    /* Returns the beginning of field `number`, halo included. Local. */
+    /* Returns the beginning of field `number`, halo included. Local. Of a transpose, fields from 0 on are the
+     * parts along the first axis, and those from `fields` on the parts along the second. */
     double *(*field)(void *state, int number);
     /* Called after the fields were written from outside, and before they are read there. Local; null if there
      * is nothing to do. */
@@ -48,8 +55,15 @@ struct peers_strategy {
     int stand_in;
 };
 
-/* Returns the contestants of a library. The last entry has no name. */
+/* Return the contestants of a library. The last entry has no name. */
+
+/* Of a peers_case: halos are filled. */
 const struct peers_strategy *peers_strategies(void);
+/* Of a peers_mesh: halos are filled. */
 const struct peers_strategy *peers_mesh_strategies(void);
+/* Of a peers_mesh: halo cells are added to those of their owner, and stay as they are. */
+const struct peers_strategy *peers_sum_strategies(void);
+/* Of a peers_transpose: the parts along the second axis are filled. */
+const struct peers_strategy *peers_transpose_strategies(void);
 
 #endif

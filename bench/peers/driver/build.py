@@ -91,7 +91,8 @@ def _petsc(built, compiler):
         built.missing["PETSc"] = "pkg-config finds no petsc; --install gets libpetsc-real-dev"
         return
     flags = found.stdout.split()
-    failure = _compile(built, "petsc", [compiler, *C_FLAGS], [str(PEERS / "petsc/petsc.c")], flags)
+    sources = sorted(map(str, (PEERS / "petsc").glob("*.c")))
+    failure = _compile(built, "petsc", [compiler, *C_FLAGS], sources, flags)
     if failure:
         built.missing["PETSc"] = failure
 

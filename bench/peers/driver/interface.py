@@ -27,6 +27,12 @@ class Mesh(c.Structure):
     ]
 
 
+class Transpose(c.Structure):
+    """`struct peers_transpose`."""
+
+    _fields_ = [("cells", c.c_int32 * 3), ("fields", c.c_int32)]
+
+
 Run = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int)
 Hook = c.CFUNCTYPE(None, c.c_void_p)
 
@@ -52,6 +58,10 @@ class Runner(c.Structure):
     _fields_ = [("run", Run), ("state", c.c_void_p), ("idle", Run), ("writes", c.c_void_p)]
 
 
+# The kinds of problems: what stands in the names of their functions, and their structure.
+PROBLEMS = {"": Case, "_mesh": Mesh, "_sum": Mesh, "_transpose": Transpose}
+
+
 def load(path):
     """Loads the library of the C strategies and of the clock, with the types of its functions."""
     library = c.CDLL(path, mode=c.RTLD_GLOBAL)
@@ -64,26 +74,22 @@ def load(path):
         c.c_int, c.c_int, c.POINTER(Runner), c.POINTER(c.c_int32), c.c_int, c.c_double, c.c_uint64, c.c_int,
         c.c_int64, c.c_int, c.POINTER(c.c_double), c.POINTER(c.c_uint8),
     ]  # fmt: skip
-    rank_size = [c.c_int, c.c_int]
-    library.peers_fill.argtypes = [c.POINTER(Case), *rank_size, c.c_int, c.c_int, c.c_void_p]
-    library.peers_fill.restype = None
-    library.peers_wrong.argtypes = [c.POINTER(Case), *rank_size, c.c_int, c.c_int, c.c_int, c.c_void_p]
-    library.peers_wrong.restype = c.c_int64
-    library.peers_mesh_fill.argtypes = [c.POINTER(Mesh), c.c_int, c.c_int, c.c_void_p]
-    library.peers_mesh_fill.restype = None
-    library.peers_mesh_wrong.argtypes = [c.POINTER(Mesh), c.c_int, c.c_int, c.c_int, c.c_void_p]
-    library.peers_mesh_wrong.restype = c.c_int64
-    fields = c.POINTER(c.c_void_p)
-    library.peers_writes.argtypes, library.peers_writes.restype = [c.POINTER(Case), fields], c.c_void_p
-    library.peers_mesh_writes.argtypes, library.peers_mesh_writes.restype = [c.POINTER(Mesh), fields], c.c_void_p
+    rank_size, field_version = [c.c_int, c.c_int], [c.c_int, c.c_int]
+    for name, problem in PROBLEMS.items():
+        place = [c.POINTER(problem), *([] if problem is Mesh else rank_size), *field_version]
+        fill, wrong = getattr(library, f"peers{name}_fill"), getattr(library, f"peers{name}_wrong")
+        fill.argtypes, fill.restype = [*place, c.c_void_p], None
+        wrong.argtypes, wrong.restype = [*place, c.c_int, c.c_void_p], c.c_int64
+        if writes := getattr(library, f"peers{name}_writes", None):
+            writes.argtypes, writes.restype = [c.POINTER(problem), c.POINTER(c.c_void_p)], c.c_void_p
     library.peers_writes_free.argtypes, library.peers_writes_free.restype = [c.c_void_p], None
     return library
 
 
-def strategies(library, mesh):
-    """Returns the contestants of a library."""
+def strategies(library, name):
+    """Returns the contestants of a library for problems of a kind."""
     try:
-        begin = library.peers_mesh_strategies if mesh else library.peers_strategies
+        begin = getattr(library, f"peers{name}_strategies")
     except AttributeError:
         return []
     begin.restype = c.POINTER(Strategy)

@@ -22,6 +22,8 @@ COLUMNS = [((n, n, n), halo, fields) for n, halo, fields in
 # Levels, their order or nproma, and fields.
 MESHES = [(80, order, fields) for order in ("fastest", "slowest", 32) for fields in (1, 4)]
 MESHES += [(1, "fastest", 1), (1, "fastest", 4)]
+TRANSPOSES = [(64, 1), (64, 4), (256, 1)]
+PROBLEMS = ["boxes", "meshes", "sums", "transposes"]
 # The states: a model writes owned cells before each exchange; otherwise they stay as they are, and caches hold what other
 # contestants, the same exchange, or writes of other memory have left when a sample begins.
 CACHES = ["written", "turns", "hot", "cold"]
@@ -38,9 +40,12 @@ def all_cases(arguments):
     found = []
     for local, halo, fields in COLUMNS if "boxes" in arguments.problems else []:
         for split in arguments.splits:
-            found.append({"local": local, "halo": halo, "fields": fields, "split": AXES[split]})
-    for levels, order, fields in MESHES if "meshes" in arguments.problems else []:
-        found.append({"levels": levels, "order": order, "fields": fields})
+            found.append({"problem": "boxes", "local": local, "halo": halo, "fields": fields, "split": AXES[split]})
+    for problem in ["meshes", "sums"]:
+        for levels, order, fields in MESHES if problem in arguments.problems else []:
+            found.append({"problem": problem, "levels": levels, "order": order, "fields": fields})
+    for cells, fields in TRANSPOSES if "transposes" in arguments.problems else []:
+        found.append({"problem": "transposes", "cells": [cells] * 3, "fields": fields})
     return found
 
 
@@ -50,8 +55,10 @@ def cases(arguments):
 
 
 def name(case):
-    """Returns the name of a case, such as 32^3/1/1, or 80/slowest/4 and 80/nproma=32/4 for meshes."""
-    if "levels" in case:
+    """Returns the name of a case, such as 32^3/1/1, 80/slowest/4 and 80/nproma=32/4 for meshes, or 256^3/1 for transposes."""
+    if case["problem"] == "transposes":
+        return f"{case['cells'][0]}^3/{case['fields']}"
+    if case["problem"] in ("meshes", "sums"):
         order = case["order"] if isinstance(case["order"], str) else f"nproma={case['order']}"
         return f"{case['levels']}/{order}/{case['fields']}"
     return f"{case['local'][0]}^3/{case['halo']}/{case['fields']}"
@@ -87,8 +94,10 @@ def run(arguments, built, failed):
 
 
 def _takes_part(group, case):
-    """Whether a group has contestants for a case: mpi4py none for meshes, and Python none for blocks of cells."""
-    return "levels" not in case or group == "compiled" or (group == "ghex" and isinstance(case["order"], str))
+    """Whether a group has contestants for a case: mpi4py for boxes, and GHEX for meshes as well, but for blocks of cells."""
+    if group == "compiled" or case["problem"] == "boxes":
+        return True
+    return group == "ghex" and case["problem"] == "meshes" and isinstance(case["order"], str)
 
 
 def _job(arguments, built, number, eager, case, group):
@@ -104,7 +113,7 @@ def _job(arguments, built, number, eager, case, group):
         "only": [""] if group == "compiled" else ["Haloport"],
         "sample_seconds": SAMPLE_SECONDS,
         "seed": 1 + number,
-        "plans": _plans(arguments),
+        "plans": _plans(arguments, case),
         "out": str(out),
     }
     python = sys.executable if group == "compiled" else built.pythons[group]
@@ -136,7 +145,9 @@ def _end(process):
         process.wait()
 
 
-def _plans(arguments):
+def _plans(arguments, case):
+    """Returns the states in which a case is measured. The parts of a transpose are larger than caches, and no part of them is a
+    boundary."""
     rounds, seconds = arguments.rounds, arguments.seconds
     plans = {
         "written": {"rounds": rounds, "seconds": 2 * seconds, "warm": 1, "sweep": 0, "write": 1},
@@ -144,4 +155,6 @@ def _plans(arguments):
         "hot": {"rounds": rounds // 2 + 1, "seconds": seconds / 2, "warm": 1, "sweep": 0, "write": 0},
         "cold": {"rounds": rounds // 4 + 1, "seconds": seconds / 2, "warm": 0, "sweep": SWEEP_BYTES, "write": 0},
     }
+    if case["problem"] == "transposes":
+        return {"turns": plans["turns"]}
     return {caches: plans[caches] for caches in arguments.caches}

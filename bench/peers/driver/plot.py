@@ -19,12 +19,14 @@ def write(document, path):
     eager = max(report["eager"] for report in reports)
     state = next(caches for caches in jobs.CACHES if caches in reports[0]["measured"])
     rows = [
-        ("split along the slowest axis", tables.Results(reports, state, eager, 0)),
-        ("split along the fastest axis", tables.Results(reports, state, eager, 2)),
-        (
-            "two halves of a mesh: levels / place in memory / fields",
-            tables.Results(reports, state, eager, None),
-        ),
+        (title, tables.Results(reports, problem, "turns" if problem == "transposes" else state, eager, split))
+        for title, problem, split in [
+            ("split along the slowest axis", "boxes", 0),
+            ("split along the fastest axis", "boxes", 2),
+            ("two halves of a mesh: levels / place in memory / fields", "meshes", None),
+            ("two halves of a mesh, halos added to their owners", "sums", None),
+            ("transposes: cells / fields, ÷ MPI_Alltoallw", "transposes", None),
+        ]
     ]
     rows = [(title, results) for title, results in rows if results.cases()]
     width = max(NARROWEST, LEFT + max(len(results.cases()) for _, results in rows) * (PANEL + GAP) + 10)

@@ -9,6 +9,7 @@ import json
 import os
 import statistics
 import sys
+from functools import partial
 
 import interface
 import sphere
@@ -16,6 +17,8 @@ from contestants import Compiled
 
 # The number of parts in which each state of the caches is measured, in turns: the machine changes within seconds.
 PARTS = 4
+# What stands in the names of functions for each kind of problem.
+NAMES = dict(zip(["boxes", "meshes", "sums", "transposes"], interface.PROBLEMS))
 
 
 def main():
@@ -23,16 +26,16 @@ def main():
     library = interface.load(job["libraries"][0])
     comm = library.peers_init()
     rank, size = library.peers_rank(comm), library.peers_size(comm)
-    mesh = "levels" in job["case"]
-    problem = _mesh(job, rank) if mesh else _case(job["case"])
-    contestants, missing, notes = _gather(job, comm, problem, mesh, library)
-    checker = Checker(library, problem, mesh, rank, size, comm)
+    kind = job["case"]["problem"]
+    problem = _problem(job, kind, rank)
+    contestants, missing, notes = _gather(job, comm, problem, kind, library)
+    checker = Checker(library, problem, kind, rank, size, comm)
     for one in contestants:
         checker.check(one, 1)
-    writes = library.peers_mesh_writes if mesh else library.peers_writes
-    for one in contestants:
-        fields = (c.c_void_p * problem.fields)(*(one.address(field) for field in range(problem.fields)))
-        one.writes = writes(c.byref(problem), fields)
+    if writes := getattr(library, f"peers{NAMES[kind]}_writes", None):
+        for one in contestants:
+            fields = (c.c_void_p * problem.fields)(*(one.address(field) for field in range(problem.fields)))
+            one.writes = writes(c.byref(problem), fields)
     gc.collect()
     gc.disable()
     measured, handover = _measure(job, library, comm, contestants)
@@ -49,28 +52,29 @@ def main():
         with open(job["out"], "w") as file:
             json.dump(report, file)
     for one in contestants:
-        library.peers_writes_free(one.writes)
+        if one.writes:
+            library.peers_writes_free(one.writes)
         one.destroy()
     sys.stdout.flush()
     library.peers_finalize()
     os._exit(0)  # MPI is finalised, so no destructor may run
 
 
-def _case(case):
+def _problem(job, kind, rank):
+    case = job["case"]
+    if kind in ("meshes", "sums"):
+        return sphere.read(job["mesh"], case["levels"], case["order"], case["fields"], rank)
+    if kind == "transposes":
+        return interface.Transpose((c.c_int32 * 3)(*case["cells"]), case["fields"])
     return interface.Case((c.c_int32 * 3)(*case["local"]), case["halo"], case["fields"], case["split"])
 
 
-def _mesh(job, rank):
-    case = job["case"]
-    return sphere.read(job["mesh"], case["levels"], case["order"], case["fields"], rank)
-
-
-def _gather(job, comm, problem, mesh, library):
+def _gather(job, comm, problem, kind, library):
     """Returns the contestants, the reasons why others are missing, and the paths of Haloport."""
     contestants, missing, notes = [], {}, {}
     for path in job["libraries"]:
         loaded = library if path == job["libraries"][0] else c.CDLL(path)
-        for strategy in interface.strategies(loaded, mesh):
+        for strategy in interface.strategies(loaded, NAMES[kind]):
             name = strategy.name.decode()
             if not any(word in name for word in job["only"]) and contestants:
                 continue
@@ -93,22 +97,20 @@ def _gather(job, comm, problem, mesh, library):
         for name in job["python"]:
             module = __import__(name)
             notes[name] = module.version()
-            contestants.extend((module.meshes if mesh else module.boxes)(MPI.COMM_WORLD, problem))
+            contestants.extend(getattr(module, kind)(MPI.COMM_WORLD, problem))
     return contestants, missing, notes
 
 
 class Checker:
-    """Checks that an exchange fills every halo cell, which holds NaN before."""
+    """Checks that an exchange fills every cell that it ought to fill, which holds another value before."""
 
-    def __init__(self, library, problem, mesh, rank, size, comm):
-        self.library, self.comm, self.fields = library, comm, problem.fields
-        pointer = c.byref(problem)
-        if mesh:
-            self.fill = lambda *rest: library.peers_mesh_fill(pointer, *rest)
-            self.wrong = lambda *rest: library.peers_mesh_wrong(pointer, *rest)
-        else:
-            self.fill = lambda *rest: library.peers_fill(pointer, rank, size, *rest)
-            self.wrong = lambda *rest: library.peers_wrong(pointer, rank, size, *rest)
+    def __init__(self, library, problem, kind, rank, size, comm):
+        self.library, self.comm = library, comm
+        # A transpose has two parts for each field.
+        self.fields = (2 if kind == "transposes" else 1) * problem.fields
+        place = [c.byref(problem), *([] if kind in ("meshes", "sums") else [rank, size])]
+        fill, wrong = (getattr(library, f"peers{NAMES[kind]}_{what}") for what in ("fill", "wrong"))
+        self.fill, self.wrong = partial(fill, *place), partial(wrong, *place)
 
     def check(self, one, version):
         for field in range(self.fields):

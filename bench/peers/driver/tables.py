@@ -4,23 +4,29 @@ import statistics
 
 import jobs
 
-LIMIT, GATHER = "limit: one pass of copies, paired", "limit: one gather pass"
+LIMITS = {
+    "boxes": "limit: one pass of copies, paired",
+    "meshes": "limit: one gather pass",
+    "sums": "limit: one pass that adds",
+    "transposes": "limit: one pass of copies",
+}
 OWN, CALLERS = "Haloport: its own fields", "Haloport: the caller's memory"
 MESSAGES = [f"{OWN}, MPI messages", f"{CALLERS}, MPI messages"]
 FORTRAN = "Haloport from Fortran: the caller's memory"
 
 
 class Results:
-    """The results of the jobs with one state of the caches, eager limit and split."""
+    """The results of the jobs with one kind of problem, state of the caches, eager limit and split."""
 
-    def __init__(self, reports, caches, eager, split=None):
+    def __init__(self, reports, problem, caches, eager, split=None):
         self.reports = [
             report
             for report in reports
             if report["eager"] == eager
             and caches in report["measured"]
-            and report["case"].get("split") == split
+            and (report["case"]["problem"], report["case"].get("split")) == (problem, split)
         ]
+        self.problem = problem
         self.caches = caches
 
     def cases(self):
@@ -73,15 +79,17 @@ def _ratio(summaries, other):
 def print_all(document):
     """Prints every table of a document that `run` has written."""
     reports = document["reports"]
-    settings = list(dict.fromkeys((report["eager"], report["case"].get("split")) for report in reports))
-    settings.sort(key=lambda setting: (setting[1] is None, setting[1] or 0, setting[0]))
-    for eager, split in settings:
+    settings = list(
+        dict.fromkeys((report["case"]["problem"], report["case"].get("split"), report["eager"]) for report in reports)
+    )
+    settings.sort(key=lambda setting: (jobs.PROBLEMS.index(setting[0]), setting[1] or 0, setting[2]))
+    for problem, split, eager in settings:
         for caches in jobs.CACHES:
-            results = Results(reports, caches, eager, split)
+            results = Results(reports, problem, caches, eager, split)
             if results.cases():
-                _table(results, _title(eager, split, caches))
+                _table(results, _title(problem, eager, split, caches))
                 if caches != "cold":
-                    _bounds(results, split)
+                    _bounds(results)
     print()
     for name, reason in document["missing"].items():
         print(f"missing: {name}: {reason}")
@@ -94,13 +102,14 @@ def print_all(document):
         print(f"- {line}")
 
 
-def _title(eager, split, caches):
-    what = (
-        "Unstructured"
-        if split is None
-        else f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis"
-    )
-    words = {"written": "owned cells written", "turns": "unchanged, contestants in turns", "hot": "unchanged, caches hot",
+def _title(problem, eager, split, caches):
+    what = {
+        "boxes": f"Boxes split along the {[*jobs.AXES][0 if split == 0 else 1]} axis",
+        "meshes": "Unstructured",
+        "sums": "Unstructured, halos added to owners",
+        "transposes": "Transposes",
+    }[problem]
+    words = {"written": f"{'halos' if problem == 'sums' else 'owned cells'} written", "turns": "unchanged, contestants in turns", "hot": "unchanged, caches hot",
              "cold": "unchanged, caches cold"}[caches]  # fmt: skip
     return f"{what}, {words}, eager limit of Open MPI {eager}"
 
@@ -128,21 +137,23 @@ def _table(results, title):
         )
 
 
-def _bounds(results, split):
+def _bounds(results):
     """Prints the ratios of Haloport to its limits and rivals."""
     cases, contestants = results.cases(), results.contestants()
     haloport = [one for one in contestants if one.startswith("Haloport")]
     by_hand = [one for one in contestants if one.startswith("C:") and "raw" not in one]
     rivals = [one for one in contestants if not one.startswith(("Haloport", "C:", "limit"))]
+    yardstick = "MPI_Alltoallw" if results.problem == "transposes" else "packed persistent"
     pairs = [
-        ("its own fields ÷ the limit", OWN, GATHER if split is None else LIMIT),
-        ("the caller's memory ÷ packed persistent", CALLERS, results.yardstick()),
-        *([("from Fortran ÷ packed persistent", FORTRAN, results.yardstick())] if split is None else []),
+        ("its own fields ÷ the limit", OWN, LIMITS[results.problem]),
+        (f"the caller's memory ÷ {yardstick}", CALLERS, results.yardstick()),
+        (f"from Fortran ÷ {yardstick}", FORTRAN, results.yardstick()),
         *(
-            (f"{one.removeprefix('Haloport: ')} ÷ packed persistent", one, results.yardstick())
+            (f"{one.removeprefix('Haloport: ')} ÷ {yardstick}", one, results.yardstick())
             for one in MESSAGES
         ),
     ]
+    pairs = [pair for pair in pairs if pair[1] in contestants]
     print("\n| Haloport | " + " | ".join(cases) + " |")
     print("| --- |" + " --- |" * len(cases))
     for title, one, other in pairs:

@@ -23,3 +23,21 @@ const struct peers_strategy *peers_mesh_strategies(void) {
     for (size_t at = 0; at < sizeof all / sizeof *all; at++) list[at] = *all[at];
     return list;
 }
+
+const struct peers_strategy *peers_sum_strategies(void) {
+    static struct peers_strategy list[16];
+    const struct peers_strategy *all[] = {
+        &sums_packed, &sums_staged, &sums_pulled, &sums_pass_shared, &sums_pass,
+    };
+    for (size_t at = 0; at < sizeof all / sizeof *all; at++) list[at] = *all[at];
+    return list;
+}
+
+const struct peers_strategy *peers_transpose_strategies(void) {
+    static struct peers_strategy list[16];
+    const struct peers_strategy *all[] = {
+        &transposes_alltoallw, &transposes_packed, &transposes_pulled, &transposes_pass,
+    };
+    for (size_t at = 0; at < sizeof all / sizeof *all; at++) list[at] = *all[at];
+    return list;
+}

@@ -11,4 +11,8 @@ extern const struct peers_strategy pulled_paired, limit_private, limit_shared;
 extern const struct peers_strategy mesh_packed, mesh_raw, mesh_staged, mesh_staged_past_caches, mesh_pulled;
 extern const struct peers_strategy mesh_gather, mesh_gather_shared;
 
+extern const struct peers_strategy sums_packed, sums_staged, sums_pulled, sums_pass_shared, sums_pass;
+
+extern const struct peers_strategy transposes_alltoallw, transposes_packed, transposes_pulled, transposes_pass;
+
 #endif

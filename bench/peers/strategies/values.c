@@ -1,6 +1,7 @@
 #include "values.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static int64_t cells_along(const struct peers_case *problem, int axis, int size) {
     return axis == problem->split ? (int64_t)size * problem->local[axis] : problem->local[axis];
@@ -80,6 +81,69 @@ int64_t peers_mesh_wrong(const struct peers_mesh *mesh, int field, int version, 
         for (int level = 0; level < mesh->levels; level++)
             wrong +=
                 !(values[place_of(mesh, cell, level)] == mesh_value(mesh->ids[from], level, field, version));
+    }
+    return wrong;
+}
+
+/* What a halo cell holds before it is added. A sum of two such values is exact. */
+static double halo_value(int64_t id, int level, int field, int version) {
+    return mesh_value(id, level, field, version + 1);
+}
+
+void peers_sum_fill(const struct peers_mesh *mesh, int field, int version, double *values) {
+    for (int cell = 0; cell < mesh->owned + mesh->halo; cell++)
+        for (int level = 0; level < mesh->levels; level++)
+            values[place_of(mesh, cell, level)] =
+                (cell < mesh->owned ? mesh_value : halo_value)(mesh->ids[cell], level, field, version);
+}
+
+int64_t peers_sum_wrong(const struct peers_mesh *mesh, int field, int version, int stand_in,
+                        const double *values) {
+    int64_t wrong = 0;
+    /* For each cell the one whose halo value it gets; no cell has two copies on the other rank. */
+    int32_t *from = malloc((size_t)(mesh->owned + mesh->halo) * sizeof *from);
+    for (int cell = 0; cell < mesh->owned + mesh->halo; cell++) from[cell] = -1;
+    for (int at = 0; stand_in && at < mesh->halo; at++) from[mesh->source[at]] = mesh->owned + at;
+    for (int at = 0; !stand_in && at < mesh->sends; at++) from[mesh->send[at]] = mesh->send[at];
+    for (int cell = 0; cell < mesh->owned + mesh->halo; cell++)
+        for (int level = 0; level < mesh->levels; level++) {
+            double expected =
+                (cell < mesh->owned ? mesh_value : halo_value)(mesh->ids[cell], level, field, version);
+            if (from[cell] >= 0) expected += halo_value(mesh->ids[from[cell]], level, field, version);
+            wrong += !(values[place_of(mesh, cell, level)] == expected);
+        }
+    free(from);
+    return wrong;
+}
+
+static double transpose_value(const struct peers_transpose *problem, int64_t a, int64_t b, int64_t c, int field,
+                              int version) {
+    return (double)((a * problem->cells[1] + b) * problem->cells[2] + c) + field / 64.0 + version * 1e9;
+}
+
+void peers_transpose_fill(const struct peers_transpose *problem, int rank, int size, int field, int version,
+                          double *values) {
+    int is_source = field < problem->fields, rows = problem->cells[0] / size;
+    for (int a = rank * rows; a < (rank + 1) * rows; a++)
+        for (int b = 0; b < problem->cells[1]; b++)
+            for (int c = 0; c < problem->cells[2]; c++)
+                *values++ = is_source ? transpose_value(problem, a, b, c, field, version) : NAN;
+}
+
+int64_t peers_transpose_wrong(const struct peers_transpose *problem, int rank, int size, int field, int version,
+                              int stand_in, const double *values) {
+    int64_t wrong = 0;
+    int is_source = field < problem->fields;
+    int rows = problem->cells[0] / size, columns = problem->cells[1] / size;
+    const int first[2] = {is_source ? rank * rows : 0, is_source ? 0 : rank * columns};
+    const int end[2] = {is_source ? first[0] + rows : problem->cells[0],
+                        is_source ? problem->cells[1] : first[1] + columns};
+    for (int a = first[0]; a < end[0]; a++) {
+        int row = stand_in ? rank * rows + a % rows : a;
+        for (int b = first[1]; b < end[1]; b++)
+            for (int c = 0; c < problem->cells[2]; c++)
+                wrong += !(*values++ ==
+                           transpose_value(problem, row, b, c, field % problem->fields, version));
     }
     return wrong;
 }

@@ -63,19 +63,30 @@ void *peers_writes(const struct peers_case *problem, double *const *fields) {
     return filled(writes, problem->fields, fields);
 }
 
+/* Adds listed cells, or `count` cells from `first` on, along the faster of the two axes. */
+static void add_cells(struct writes *writes, const struct peers_mesh *mesh, const int32_t *cells, ptrdiff_t first,
+                      int count) {
+    ptrdiff_t nproma = mesh->nproma, levels = mesh->levels;
+    if (nproma == 1) {
+        for (int at = 0; at < count; at++) add(writes, (cells ? cells[at] : first + at) * levels, levels);
+        return;
+    }
+    for (ptrdiff_t level = 0; level < levels; level++)
+        for (int at = 0; at < count; at++) {
+            ptrdiff_t cell = cells ? cells[at] : first + at;
+            add(writes, (cell / nproma * levels + level) * nproma + cell % nproma, 1);
+        }
+}
+
 void *peers_mesh_writes(const struct peers_mesh *mesh, double *const *fields) {
     struct writes *writes = calloc(1, sizeof *writes);
-    ptrdiff_t nproma = mesh->nproma, levels = mesh->levels;
-    /* Along the faster of the two axes. */
-    if (nproma == 1) {
-        for (int at = 0; at < mesh->sends; at++) add(writes, mesh->send[at] * levels, levels);
-    } else {
-        for (ptrdiff_t level = 0; level < levels; level++)
-            for (int at = 0; at < mesh->sends; at++) {
-                ptrdiff_t cell = mesh->send[at];
-                add(writes, (cell / nproma * levels + level) * nproma + cell % nproma, 1);
-            }
-    }
+    add_cells(writes, mesh, mesh->send, 0, mesh->sends);
+    return filled(writes, mesh->fields, fields);
+}
+
+void *peers_sum_writes(const struct peers_mesh *mesh, double *const *fields) {
+    struct writes *writes = calloc(1, sizeof *writes);
+    add_cells(writes, mesh, NULL, mesh->owned, mesh->halo);
     return filled(writes, mesh->fields, fields);
 }
 

@@ -6,6 +6,7 @@ use haloport::cpu::CpuDevice;
 use haloport::{BindOptions, BorrowedField, Exchange, Field};
 use memmap2::{Advice, MmapMut};
 
+use crate::Contestant;
 use crate::problem::{Failure, Problem};
 
 /// Where the fields lie.
@@ -84,12 +85,10 @@ impl Bound {
         };
         Ok(Bound { fields, begins, _memory: mapped })
     }
+}
 
-    /// Collective: exchanges `batch` times.
-    ///
-    /// # Errors
-    /// Where an exchange fails.
-    pub(crate) fn run(&mut self, batch: c_int) -> Result<(), Failure> {
+impl Contestant for Bound {
+    fn run(&mut self, batch: c_int) -> Result<(), Failure> {
         for _ in 0..batch {
             match &mut self.fields {
                 Fields::Own(exchange) => exchange.run_blocking()?,
@@ -99,13 +98,11 @@ impl Bound {
         Ok(())
     }
 
-    /// Where field `number` begins.
-    pub(crate) fn field(&self, number: usize) -> *mut f64 {
+    fn field(&self, number: usize) -> *mut f64 {
         self.begins.get(number).copied().unwrap_or(std::ptr::null_mut())
     }
 
-    /// How the data travels, in words.
-    pub(crate) fn path(&self) -> String {
+    fn path(&self) -> String {
         match &self.fields {
             Fields::Own(exchange) => exchange.traffic().path(),
             Fields::Callers(exchange) => exchange.traffic().path(),

@@ -33,22 +33,31 @@ pub(crate) trait Problem {
     /// If the field does not lie as the interface requires.
     fn layout(&self, device: &CpuDevice, pattern: &Pattern) -> Result<BlockLayout, Failure> {
         let layout = self.builder(pattern).node_shared(false).build(device)?.layout(0)?.clone();
-        let cells = layout.allocated();
-        let (mut cell, mut from_first) = (cells.lower().to_vec(), vec![0; cells.axes()]);
-        for number in 0..cells.cells() as i64 {
-            let mut rest = number;
-            for axis in (0..cells.axes()).rev() {
-                let extent = cells.extent(axis) as i64;
-                (from_first[axis], rest) = (rest % extent, rest / extent);
-                cell[axis] = cells.lower()[axis] + from_first[axis];
-            }
-            let (found, wanted) = (layout.offset(&cell, 0), self.place(&from_first) as isize);
-            if found != Some(wanted) {
-                return Err(format!("its fields have cell {cell:?} at {found:?}, not at {wanted}").into());
-            }
-        }
+        lies_as(&layout, |cell| self.place(cell))?;
         Ok(layout)
     }
+}
+
+/// Checks that each cell of a block lies where `place` says, in values from the first one; its cells count from that one.
+///
+/// # Errors
+/// If one does not.
+pub(crate) fn lies_as(layout: &BlockLayout, place: impl Fn(&[i64]) -> i64) -> Result<(), Failure> {
+    let cells = layout.allocated();
+    let (mut cell, mut from_first) = (cells.lower().to_vec(), vec![0; cells.axes()]);
+    for number in 0..cells.cells() as i64 {
+        let mut rest = number;
+        for axis in (0..cells.axes()).rev() {
+            let extent = cells.extent(axis) as i64;
+            (from_first[axis], rest) = (rest % extent, rest / extent);
+            cell[axis] = cells.lower()[axis] + from_first[axis];
+        }
+        let (found, wanted) = (layout.offset(&cell, 0), place(&from_first) as isize);
+        if found != Some(wanted) {
+            return Err(format!("its fields have cell {cell:?} at {found:?}, not at {wanted}").into());
+        }
+    }
+    Ok(())
 }
 
 /// `struct peers_case`.
