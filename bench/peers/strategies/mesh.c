@@ -76,6 +76,45 @@ struct mesh *mesh_new(int comm, const struct peers_mesh *mesh, enum place place,
     return made;
 }
 
+int mesh_by_messages(struct mesh *made, int batch, void (*pack)(struct mesh *, double *),
+                     void (*unpack)(struct mesh *, const double *)) {
+    int failed = 0;
+    while (batch-- > 0) {
+        failed |= MPI_Start(&made->requests[0]);
+        pack(made, made->sent[0]);
+        failed |= MPI_Start(&made->requests[1]);
+        failed |= MPI_Waitall(2, made->requests, MPI_STATUSES_IGNORE);
+        unpack(made, made->received[0]);
+    }
+    return failed;
+}
+
+/* As for boxes (`staged.c`). */
+int mesh_by_buffers(struct mesh *made, int batch, void (*pack)(struct mesh *, double *),
+                    void (*unpack)(struct mesh *, const double *)) {
+    while (batch-- > 0) {
+        uint64_t number = ++made->exchanges;
+        pack(made, made->sent[number % 2]);
+        flag_raise(&made->mine->written, number);
+        flag_await(&made->other->written, number);
+        unpack(made, made->received[number % 2]);
+    }
+    return 0;
+}
+
+/* As for boxes (`shared_fields.c`). */
+int mesh_by_fields(struct mesh *made, int batch, void (*pull)(struct mesh *)) {
+    while (batch-- > 0) {
+        uint64_t number = ++made->exchanges;
+        flag_raise(&made->mine->written, number);
+        flag_await(&made->other->written, number);
+        pull(made);
+        flag_raise(&made->mine->read, number);
+        flag_await(&made->other->read, number);
+    }
+    return 0;
+}
+
 double *mesh_field(void *state, int number) { return ((struct mesh *)state)->fields[number]; }
 
 void mesh_free(void *state) {

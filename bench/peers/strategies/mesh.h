@@ -41,6 +41,13 @@ enum direction { TO_HALO, TO_OWNERS };
  * fields, the rank's own stand in for `theirs`. */
 struct mesh *mesh_new(int comm, const struct peers_mesh *problem, enum place place, enum buffers buffers,
                       enum direction direction);
+/* Make `batch` exchanges: by messages of MPI, by buffers in shared memory, two in turn, or from `theirs`. `pack` fills a
+ * message, `unpack` takes one, and `pull` takes cells of `theirs`. Return 0, or another number for an error. */
+int mesh_by_messages(struct mesh *made, int batch, void (*pack)(struct mesh *, double *),
+                     void (*unpack)(struct mesh *, const double *));
+int mesh_by_buffers(struct mesh *made, int batch, void (*pack)(struct mesh *, double *),
+                    void (*unpack)(struct mesh *, const double *));
+int mesh_by_fields(struct mesh *made, int batch, void (*pull)(struct mesh *));
 double *mesh_field(void *state, int number);
 void mesh_free(void *state);
 

@@ -57,18 +57,7 @@ static void gather_all(struct mesh *made) {
                    made->fields[number], made->halo, mesh->nproma);
 }
 
-static int run_packed(void *state, int batch) {
-    struct mesh *made = state;
-    int failed = 0;
-    while (batch-- > 0) {
-        failed |= MPI_Start(&made->requests[0]);
-        pack(made, made->sent[0]);
-        failed |= MPI_Start(&made->requests[1]);
-        failed |= MPI_Waitall(2, made->requests, MPI_STATUSES_IGNORE);
-        unpack(made, made->received[0]);
-    }
-    return failed;
-}
+static int run_packed(void *state, int batch) { return mesh_by_messages(state, batch, pack, unpack); }
 
 static int run_raw(void *state, int batch) {
     struct mesh *made = state;
@@ -103,34 +92,11 @@ static void pack_past_caches(struct mesh *made, double *message) {
     _mm_sfence();
 }
 
-/* As for boxes (`staged.c`). */
-static int exchange_staged(struct mesh *made, int batch, void (*pack)(struct mesh *, double *)) {
-    while (batch-- > 0) {
-        uint64_t number = ++made->exchanges;
-        pack(made, made->sent[number % 2]);
-        flag_raise(&made->mine->written, number);
-        flag_await(&made->other->written, number);
-        unpack(made, made->received[number % 2]);
-    }
-    return 0;
+static int run_staged(void *state, int batch) { return mesh_by_buffers(state, batch, pack, unpack); }
+static int run_past_caches(void *state, int batch) {
+    return mesh_by_buffers(state, batch, pack_past_caches, unpack);
 }
-
-static int run_staged(void *state, int batch) { return exchange_staged(state, batch, pack); }
-static int run_past_caches(void *state, int batch) { return exchange_staged(state, batch, pack_past_caches); }
-
-/* As for boxes (`shared_fields.c`). */
-static int run_pulled(void *state, int batch) {
-    struct mesh *made = state;
-    while (batch-- > 0) {
-        uint64_t number = ++made->exchanges;
-        flag_raise(&made->mine->written, number);
-        flag_await(&made->other->written, number);
-        gather_all(made);
-        flag_raise(&made->mine->read, number);
-        flag_await(&made->other->read, number);
-    }
-    return 0;
-}
+static int run_pulled(void *state, int batch) { return mesh_by_fields(state, batch, gather_all); }
 
 static int run_gather(void *state, int batch) {
     while (batch-- > 0) gather_all(state);

@@ -49,32 +49,6 @@ static void add_message(struct mesh *made, const double *message) {
     }
 }
 
-static int run_packed(void *state, int batch) {
-    struct mesh *made = state;
-    int failed = 0;
-    while (batch-- > 0) {
-        failed |= MPI_Start(&made->requests[0]);
-        pack(made, made->sent[0]);
-        failed |= MPI_Start(&made->requests[1]);
-        failed |= MPI_Waitall(2, made->requests, MPI_STATUSES_IGNORE);
-        add_message(made, made->received[0]);
-    }
-    return failed;
-}
-
-/* Two buffers in turn: the other rank has read one when it has written the next but one. */
-static int run_staged(void *state, int batch) {
-    struct mesh *made = state;
-    while (batch-- > 0) {
-        uint64_t number = ++made->exchanges;
-        pack(made, made->sent[number % 2]);
-        flag_raise(&made->mine->written, number);
-        flag_await(&made->other->written, number);
-        add_message(made, made->received[number % 2]);
-    }
-    return 0;
-}
-
 static void add_their_halo(struct mesh *made) {
     const struct peers_mesh *mesh = made->mesh;
     for (int number = 0; number < mesh->fields; number++)
@@ -82,18 +56,9 @@ static void add_their_halo(struct mesh *made) {
                   made->fields[number], made->send);
 }
 
-static int run_pulled(void *state, int batch) {
-    struct mesh *made = state;
-    while (batch-- > 0) {
-        uint64_t number = ++made->exchanges;
-        flag_raise(&made->mine->written, number);
-        flag_await(&made->other->written, number);
-        add_their_halo(made);
-        flag_raise(&made->mine->read, number);
-        flag_await(&made->other->read, number);
-    }
-    return 0;
-}
+static int run_packed(void *state, int batch) { return mesh_by_messages(state, batch, pack, add_message); }
+static int run_staged(void *state, int batch) { return mesh_by_buffers(state, batch, pack, add_message); }
+static int run_pulled(void *state, int batch) { return mesh_by_fields(state, batch, add_their_halo); }
 
 static int run_pass(void *state, int batch) {
     while (batch-- > 0) add_their_halo(state);
