@@ -146,8 +146,8 @@ def _end(process):
 
 
 def _plans(arguments, case):
-    """Returns the states in which a case is measured. The parts of a transpose are larger than caches, and no part of them is a
-    boundary."""
+    """Returns the states in which a case is measured. A transpose moves whole parts, which have no
+    boundary, and is measured in turns alone."""
     rounds, seconds = arguments.rounds, arguments.seconds
     plans = {
         "written": {"rounds": rounds, "seconds": 2 * seconds, "warm": 1, "sweep": 0, "write": 1},
