@@ -58,10 +58,14 @@ void flag_raise(struct flag *flag, uint64_t count) {
     atomic_store_explicit(&flag->count, count, memory_order_release);
 }
 
+static int most_spins = 10000;
+
+void peers_share_cores(void) { most_spins = 0; }
+
 void flag_await(struct flag *flag, uint64_t count) {
     for (int spins = 0; atomic_load_explicit(&flag->count, memory_order_acquire) < count; spins++) {
         /* With more ranks than cores, the awaited rank may need this core. */
-        if (spins > 10000) sched_yield();
+        if (spins >= most_spins) sched_yield();
         else __builtin_ia32_pause();
     }
 }

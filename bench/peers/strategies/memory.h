@@ -31,5 +31,7 @@ struct flag {
 
 void flag_raise(struct flag *flag, uint64_t count);
 void flag_await(struct flag *flag, uint64_t count);
+/* From now on, `flag_await` gives its core to another rank at once: ranks outnumber cores. */
+void peers_share_cores(void);
 
 #endif

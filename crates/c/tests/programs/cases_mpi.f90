@@ -32,7 +32,7 @@ program cases_mpi
 
 contains
 
-  ! Neighbours on the same node copy straight from arrays of `hp_allocate`.
+  ! Neighbours on the same node reach arrays of `hp_allocate`: they copy straight from these, unless packing is quicker.
   subroutine straight(comm)
     type(hp_comm), intent(in) :: comm
     integer, parameter :: cells = 64
@@ -51,9 +51,10 @@ contains
     if (any(abs(u(:, low(2) - 1) - modulo(comm%rank() - 1, comm%size())) > 0.1)) error stop 'the halo below'
     if (any(abs(u(:, high(2) + 1) - modulo(comm%rank() + 1, comm%size())) > 0.1)) error stop 'the halo above'
     found = plan%describe()
-    if (comm%size() > 1 .and. index(found, '"path":"direct"') == 0 .and. index(found, '"why":"apart"') == 0) then
+    if (comm%size() > 1 .and. index(found, '"path":"direct"') == 0 .and. index(found, '"why":"quicker"') == 0 &
+        .and. index(found, '"why":"apart"') == 0) then
       print '(a)', found
-      error stop 'neighbours do not copy straight'
+      error stop 'neighbours do not reach the array'
     end if
     call plan%free()
     call memory%free()

@@ -13,9 +13,10 @@
 //! direct copy if they were, and 1.1 times as long if other memory had been written between two exchanges
 //! (`docs/measurements/2026-11-28-meshes.md`).
 //!
-//! Threads that outnumber the cores take turns on them. A rank that lends its fields has to wait until its neighbours have
+//! Ranks that outnumber the cores take turns on them. A rank that lends its fields has to wait until its neighbours have
 //! read them, and has gone through its turn by then; packed, the cells wait in the message, and the rank goes on to the
-//! next exchange. So few cells ([`IN_TURNS`]) are packed into messages then. Between processes that gained nothing.
+//! next exchange. So few cells ([`Load::most_in_turns`]) are packed then: by threads into messages, by processes into shared
+//! memory.
 //!
 //! The numbers come from `haloport bench exchange` on 2 cores (AMD EPYC, Open MPI 4.1), 2 ranks, f64, the six cases of
 //! `docs/performance.md`, split along the slowest and along the fastest axis; for the distance, see
@@ -44,7 +45,11 @@ pub(crate) const PAST_CACHES: usize = 8192;
 
 /// Threads that take turns on cores pack at most this many bytes of a field for a neighbour. Measured for 4 and 8 threads on 2
 /// cores: packing took 0.75 to 0.93 of the time for 1 to 66 KiB, 0.89 and 0.96 for 132 KiB, 0.95 and 1.19 for 205 KiB.
-const IN_TURNS: usize = 128 << 10;
+const BY_THREADS_IN_TURNS: usize = 128 << 10;
+
+/// The same for processes, whose copies are dearer beside their turns: 0.64 to 0.72 for 2.5 and 9 KiB, 0.80 to 0.90 for 14 to 26
+/// KiB, 0.92 and 0.95 for 34 KiB, 0.98 for 43 KiB, 1.0 and 1.15 for 66 KiB.
+const BY_PROCESSES_IN_TURNS: usize = 40 << 10;
 
 /// The size of a cache line. Shorter runs share their line with the cells beside them.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -93,9 +98,9 @@ impl Load {
         self.bytes
     }
 
-    /// Whether threads that take turns on cores had better pack the cells than lend the field.
-    pub(crate) fn is_better_packed_in_turns(&self) -> bool {
-        self.bytes <= IN_TURNS
+    /// The most bytes of a field that ranks that take turns on cores pack for a neighbour, in place of lending the field.
+    pub(crate) fn most_in_turns(threads: bool) -> usize {
+        if threads { BY_THREADS_IN_TURNS } else { BY_PROCESSES_IN_TURNS }
     }
 
     /// Whether the cells arrive sooner packed into shared memory than copied directly. `handover` is the time in

@@ -167,6 +167,7 @@ fn suite(comm: &Communicator) -> Outcome {
     collectives::random_rounds(comm, 100)?;
     collectives::from_threads(comm)?;
     shared::fallbacks(comm)?;
+    shared::in_turns(comm)?;
     shared::handles(comm)?;
     shared::gone_neighbour(comm)?;
     collectives::messages_from_threads(comm)?;

@@ -156,6 +156,34 @@ pub(crate) fn fallbacks(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
+/// Processes that outnumber the cores pack few cells into shared memory, and copy many straight, unless they ask for a path.
+pub(crate) fn in_turns(comm: &Communicator) -> Outcome {
+    let apart = !matches!(comm.info().reach, Reach::Node { apart: None, .. });
+    if !comm.info().crowded || comm.all_reduce(u64::from(apart), Reduction::Max)? > 0 {
+        return Ok(());
+    }
+    let ranks = comm.size();
+    let device = CpuDevice::with_threads(1)?;
+    let routes = |cells: usize, options| {
+        let grid = Grid::new([ranks, cells])?;
+        let row = Split::even(&grid, [ranks, 1])?.part(comm.rank()).ok_or("every rank has a part")?;
+        let pattern = Pattern::structured(comm, &grid, &[row], &Halo::per_axis([1, 0]))?;
+        let exchange = pattern.bind_with(Field::<f64, _>::new(&device, &pattern)?, options)?;
+        let routes = exchange.describe().routes;
+        Ok::<_, Failure>(routes.iter().map(|route| (route.path, route.why)).collect::<Vec<_>>())
+    };
+    // So few that the distance of the cores does not count.
+    let few = routes(1_000, BindOptions::default())?;
+    assert!(few.iter().all(|it| *it == (DataPath::Shared, Some(Obstacle::Quicker))), "{few:?}");
+    let asked = routes(16, BindOptions::default().path(DataPath::Direct))?;
+    assert!(asked.iter().all(|it| *it == (DataPath::Direct, None)), "{asked:?}");
+    // Between far cores, they are packed as well.
+    let many = routes(50_000, BindOptions::default())?;
+    let straight = |(path, why): &(DataPath, Option<Obstacle>)| *path == DataPath::Direct && why.is_none();
+    assert!(many.iter().all(|it| straight(it) || it.0 == DataPath::Shared), "{many:?}");
+    Ok(())
+}
+
 /// A field without levels: no rank waits for a neighbour that has started, though there is nothing to copy. Every
 /// other rank starts before its neighbours, and calls nothing more before they have finished.
 pub(crate) fn nothing_to_copy(comm: &Communicator, outside: &Communicator) -> Outcome {

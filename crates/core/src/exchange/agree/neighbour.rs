@@ -231,24 +231,25 @@ impl PartFields {
     ) -> Vec<Way> {
         let handover = offer.counts_distance.then(|| from.pattern.comm().handovers().of(from.peer)).flatten();
         let packs = near && offer.packs && self.device.info().runs_on_host();
-        let in_turns = self.takes_turns(path, from);
+        let in_turns = self.packed_in_turns(path, from);
         let fields = self.fields.iter().zip(&offer.fields).zip(reachable);
         // Not direct to borrowed memory: only `start` and `finish` may touch it, which may come late, and the neighbour
         // would have to wait for them until its field is free.
         let ways = fields.map(|(((_, field), offered), reachable)| {
             let lent = field.storage.is_some() && offered.published && published;
-            let same_process = lent && !(in_turns && offered.load.is_better_packed_in_turns());
-            path.choose(same_process || near && *reachable, packs, &offered.load, handover)
+            let packed = in_turns.is_some_and(|most| offered.load.bytes() <= most) && (packs || !near);
+            let direct = !packed && (lent || near && *reachable);
+            path.choose(direct, packs, &offered.load, handover)
         });
         ways.collect()
     }
 
-    /// Whether this rank and a neighbour are threads that take turns on the cores with others, so that small fields go in
-    /// messages, unless the program asks for a path.
-    fn takes_turns(&self, path: DataPath, neighbour: Neighbour<'_>) -> bool {
+    /// If this rank and a neighbour take turns on the cores with others, and the program asks for no path: the most bytes of a
+    /// field that are packed in place of lending it.
+    fn packed_in_turns(&self, path: DataPath, neighbour: Neighbour<'_>) -> Option<usize> {
         let info = neighbour.transport().info();
-        let on_host = self.device.info().runs_on_host();
-        path == DataPath::Quickest && on_host && info.reach == Reach::Process && info.crowded
+        let takes_turns = path == DataPath::Quickest && self.device.info().runs_on_host() && info.crowded;
+        takes_turns.then(|| Load::most_in_turns(info.reach == Reach::Process))
     }
 
     /// Whether a neighbour in this process had better leave a message in place of the fields that it has published, or the
@@ -273,7 +274,7 @@ impl PartFields {
         let threads = from.transport().info().reach == Reach::Process;
         let apart = !threads && !from.is_near();
         let packs = offer.packs && self.device.info().runs_on_host();
-        let in_turns = self.takes_turns(path, from);
+        let in_turns = self.packed_in_turns(path, from);
         let shared = offer.shares && self.shares_memory(from.pattern);
         let fields = self.fields.iter().zip(&offer.fields).zip(ways.iter().zip(reachable));
         let obstacles =
@@ -287,7 +288,7 @@ impl PartFields {
                 (DataPath::Messages, _) if !threads && (packs || *reachable) => Some(Obstacle::Refused),
                 (DataPath::Messages, DataPath::Shared) => Some(Obstacle::Device),
                 _ => match self.no_direct_copies(field, offered, threads) {
-                    Obstacle::Device if in_turns && offered.load.is_better_packed_in_turns() => {
+                    Obstacle::Device if in_turns.is_some_and(|most| offered.load.bytes() <= most) => {
                         Some(Obstacle::Quicker)
                     }
                     obstacle => Some(obstacle),
