@@ -377,13 +377,19 @@ impl Grid {
     /// is not read. An array on a device is contiguous, and copied to the host after the work in the stream of its package; the call
     /// blocks until that is done.
     ///
+    /// Cells move in slabs along the first axis of the grid. Beyond the arrays, each rank needs memory for its cells of one slab: of
+    /// 64 MiB, or of one row (one tile of a cubed sphere) if that is larger.
+    ///
     /// Parameters
     /// ----------
     /// field : array, or sequence of arrays
     ///     The array of this rank, of shape ``grid.shape`` and further axes, which are the same on all ranks; on a rank with
     ///     several domains one for each, on one without domains anything.
     /// root : int
-    ///     The rank that gets the array. It needs memory for the array twice.
+    ///     The rank that gets the array.
+    /// into : numpy.ndarray, optional
+    ///     On rank `root` an array to fill and return, of shape ``grid.global_shape`` and the further axes, of the dtype of the field
+    ///     and with any strides; on other ranks it is ignored. By default a new array.
     ///
     /// Returns
     /// -------
@@ -394,16 +400,17 @@ impl Grid {
     /// ------
     /// RefusedError
     ///     On all ranks, if an array of some rank does not fit; that rank gets its own exception.
-    #[pyo3(signature = (field, *, root=None), text_signature = "($self, field, *, root=0)")]
+    #[pyo3(signature = (field, *, root=None, into=None), text_signature = "($self, field, *, root=0, into=None)")]
     fn gather<'py>(
         &self,
         field: &Bound<'py, PyAny>,
         root: Option<&Bound<'py, PyAny>>,
+        into: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        whole::gather(&self.domains, &self.shape, field, root)
+        whole::gather(&self.domains, &self.shape, field, (root, into))
     }
 
-    /// A new field with the cells of an array of one rank, for initial data; halos are zeros. Collective.
+    /// A field with the cells of an array of one rank, for initial data. Collective. Cells move in slabs, as for `gather`.
     ///
     /// Parameters
     /// ----------
@@ -411,24 +418,28 @@ impl Grid {
     ///     On rank `root` an array of shape ``grid.global_shape`` and further axes, contiguous if it is on a device; on other
     ///     ranks it is ignored.
     /// root : int
-    ///     The rank that has the array. It needs memory for it twice.
+    ///     The rank that has the array.
+    /// into : numpy.ndarray or sequence of numpy.ndarray, optional
+    ///     A field of this grid to fill and return, of the further axes and the dtype of `whole` and with any strides; on a rank
+    ///     without domains anything. Its halo keeps its values. By default a new field, whose halo is zeros.
     ///
     /// Returns
     /// -------
     /// numpy.ndarray or list of numpy.ndarray
-    ///     As of `empty`.
+    ///     `into`, or a field as of `empty`.
     ///
     /// Raises
     /// ------
     /// RefusedError
-    ///     On all ranks, if the array does not fit; rank `root` gets its own exception.
-    #[pyo3(signature = (whole, *, root=None), text_signature = "($self, whole, *, root=0)")]
+    ///     On all ranks, if an array of some rank does not fit; that rank gets its own exception.
+    #[pyo3(signature = (whole, *, root=None, into=None), text_signature = "($self, whole, *, root=0, into=None)")]
     fn scatter<'py>(
         &self,
         whole: &Bound<'py, PyAny>,
         root: Option<&Bound<'py, PyAny>>,
+        into: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        whole::scatter(&self.domains, &self.shape, whole, root)
+        whole::scatter(&self.domains, &self.shape, whole, (root, into))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -43,6 +43,7 @@ mod prepared;
 mod process;
 mod redistribution;
 mod retired;
+mod slabs;
 mod steps;
 mod stream;
 mod sums;

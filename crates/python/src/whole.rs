@@ -3,16 +3,20 @@
 use haloport::Reduction;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PySlice, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::arguments::shown;
+use crate::arguments::{shown, type_name};
 use crate::arrays::described::Place;
 use crate::arrays::expected::named;
+use crate::arrays::numpy::as_array;
 use crate::arrays::{describe::describe, element::element_of};
+use crate::claims::{Addresses, Footprint, first_overlap};
 use crate::comm::{Communicator, pickled, unpickled};
 use crate::domains::Domains;
 use crate::error::OrRaise;
+use crate::memory::address;
 use crate::payload;
+use crate::slabs::{CellType, Direction, Ends, from_corner, move_cells, view};
 
 /// What the arrays of a field have in common: their dtype and the extents of the axes beyond those of the grid.
 struct Kind<'py> {
@@ -23,53 +27,49 @@ struct Kind<'py> {
 /// A kind as ranks send it: the dtype by ``pickle``, and the extents.
 type Packed = (Vec<u8>, Vec<usize>);
 
-/// The arrays of a field, as NumPy shows them, and their kind.
-type Blocks<'py> = (Vec<Bound<'py, PyAny>>, Option<(Kind<'py>, Packed)>);
-
-/// The lower and the upper corner of an owned box.
-type Corners = (Vec<i64>, Vec<i64>);
+/// The owned cells of each array of a field, as NumPy shows them, and the kind of the arrays.
+type Owned<'py> = (Vec<Bound<'py, PyAny>>, Option<(Kind<'py>, Packed)>);
 
 /// Collective: see `Grid.gather`. `shape` is that of the whole grid.
 pub(crate) fn gather<'py>(
     domains: &Domains,
     shape: &[usize],
     field: &Bound<'py, PyAny>,
-    root: Option<&Bound<'py, PyAny>>,
+    (root, into): (Option<&Bound<'py, PyAny>>, Option<&Bound<'py, PyAny>>),
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let (py, comm) = (field.py(), &domains.comm);
-    let checked = comm.root(root).and_then(|root| Ok((root, blocks_of(domains, field, shape.len())?)));
-    let (root, (blocks, own)) = comm.agree(py, checked)?;
+    let show = |array: &Bound<'py, PyAny>, name: &str| on_host(array, name, comm);
+    let checked =
+        comm.root(root).and_then(|root| Ok((root, owned_of(domains, (field, "field"), shape.len(), show)?)));
+    let (root, (owned, own)) = comm.agree(py, checked)?;
     let core = comm.get()?;
     let is_root = core.rank() == root;
 
+    // Refused if ranks name different roots.
+    py.detach(|| core.gather(root, &())).or_raise()?;
     let packed = common_kind(py, comm, own.as_ref())?;
     let prepared = (|| {
         let kind = Kind::unpacked(py, &packed)?;
         if let Some((own, _)) = &own {
-            own.check_like(&kind)?;
+            own.check_like(&kind, "field", "on other ranks and in other domains")?;
         }
-        let mut bytes = Vec::new();
-        for (domain, block) in blocks.iter().enumerate() {
-            bytes.extend_from_slice(&bytes_of(&block.get_item(owned_slices(py, domains, domain)?)?)?);
-        }
-        let whole = if is_root { Some(kind.new_array("empty", &kind.extents(shape))?) } else { None };
-        Ok((kind, bytes, whole))
+        let whole = match (is_root, into) {
+            (false, _) => None,
+            (true, None) => Some(kind.new_array("empty", &kind.extents(shape))?),
+            (true, Some(into)) => {
+                let shown = writable(into, "into")?;
+                kind.check_whole(&shown, shape)?;
+                check_apart(&owned, std::slice::from_ref(&shown))?;
+                Some(shown)
+            }
+        };
+        Ok((kind.cell_type()?, whole))
     })();
-    let (kind, bytes, whole) = comm.agree(py, prepared)?;
+    let (cell, whole) = comm.agree(py, prepared)?;
 
-    let (boxes, came) = py.detach(|| {
-        let boxes = core.gather(root, &corners_of(domains)).or_raise()?;
-        Ok::<_, PyErr>((boxes, core.sparse_exchange_bytes(vec![(root, bytes)]).or_raise()?))
-    })?;
-    let (Some(boxes), Some(whole)) = (boxes, whole) else { return Ok(None) };
-    for (sender, bytes) in came {
-        let (bytes, mut first) = (PyBytes::new(py, &bytes), 0);
-        for (lower, upper) in &boxes[sender] {
-            let cells = slices(py, lower, upper)?;
-            first = kind.put(&bytes, first, &whole, &cells, &extents_of(lower, upper))?;
-        }
-    }
-    Ok(Some(whole))
+    let ends = Ends { owned: &owned, whole: whole.as_ref() };
+    move_cells(py, domains, shape, cell, &ends, Direction::ToRoot)?;
+    Ok(into.filter(|_| is_root).cloned().or(whole))
 }
 
 /// Collective: see `Grid.scatter`. `shape` is that of the whole grid.
@@ -77,53 +77,44 @@ pub(crate) fn scatter<'py>(
     domains: &Domains,
     shape: &[usize],
     whole: &Bound<'py, PyAny>,
-    root: Option<&Bound<'py, PyAny>>,
+    (root, into): (Option<&Bound<'py, PyAny>>, Option<&Bound<'py, PyAny>>),
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, comm) = (whole.py(), &domains.comm);
     let core = comm.get()?;
-    let checked = comm.root(root).and_then(|root| match root == core.rank() {
-        true => {
-            let whole = whole_of(whole, shape, comm)?;
-            let packed = Kind::of(&whole, shape.len())?.packed()?;
-            Ok((root, packed, Some(whole)))
+    let given = |into| owned_of(domains, (into, "into"), shape.len(), writable);
+    let checked = comm.root(root).and_then(|root| {
+        let given = into.map(given).transpose()?;
+        if root != core.rank() {
+            return Ok((root, given, Packed::default(), None));
         }
-        false => Ok((root, Packed::default(), None)),
+        let whole = whole_of(whole, shape, comm)?;
+        let packed = Kind::of(&whole, shape.len())?.packed()?;
+        Ok((root, given, packed, Some(whole)))
     });
-    let (root, packed, whole) = comm.agree(py, checked)?;
+    let (root, given, packed, whole) = comm.agree(py, checked)?;
 
     let packed = py.detach(|| core.broadcast(root, &packed)).or_raise()?;
-    let made = Kind::unpacked(py, &packed)
-        .and_then(|kind| Ok((domains.zeros(py, &kind.dtype, &kind.further)?, kind)));
-    let ((blocks, field), kind) = comm.agree(py, made)?;
+    let made = Kind::unpacked(py, &packed).and_then(|kind| {
+        let (owned, field) = match (given, into) {
+            (Some((owned, own)), Some(into)) => {
+                if let Some((own, _)) = own {
+                    own.check_like(&kind, "into", "in `whole` on rank `root`")?;
+                }
+                check_apart(whole.as_slice(), &owned)?;
+                (owned, into.clone())
+            }
+            _ => {
+                let (blocks, field) = domains.zeros(py, &kind.dtype, &kind.further)?;
+                (owned_cells(domains, &blocks)?, field)
+            }
+        };
+        Ok((kind.cell_type()?, owned, field))
+    });
+    let (cell, owned, field) = comm.agree(py, made)?;
 
-    let boxes = py.detach(|| core.gather(root, &corners_of(domains))).or_raise()?;
-    let messages = match (&boxes, &whole) {
-        (Some(boxes), Some(whole)) => cut(whole, boxes),
-        _ => Ok(Vec::new()),
-    };
-    let messages = comm.agree(py, messages)?;
-    let came = py.detach(|| core.sparse_exchange_bytes(messages)).or_raise()?;
-    for (_, bytes) in came {
-        let (bytes, mut first) = (PyBytes::new(py, &bytes), 0);
-        for (domain, block) in blocks.iter().enumerate() {
-            let (lower, upper) = &corners_of(domains)[domain];
-            let cells = owned_slices(py, domains, domain)?;
-            first = kind.put(&bytes, first, block, &cells, &extents_of(lower, upper))?;
-        }
-    }
+    let ends = Ends { owned: &owned, whole: whole.as_ref() };
+    move_cells(py, domains, shape, cell, &ends, Direction::FromRoot)?;
     Ok(field)
-}
-
-/// The cells of each rank, as messages.
-fn cut(whole: &Bound<'_, PyAny>, boxes: &[Vec<Corners>]) -> PyResult<Vec<(usize, Vec<u8>)>> {
-    let message = |(rank, boxes): (usize, &Vec<Corners>)| {
-        let mut bytes = Vec::new();
-        for (lower, upper) in boxes {
-            bytes.extend_from_slice(&bytes_of(&whole.get_item(slices(whole.py(), lower, upper)?)?)?);
-        }
-        Ok((rank, bytes))
-    };
-    boxes.iter().enumerate().map(message).collect()
 }
 
 impl<'py> Kind<'py> {
@@ -141,15 +132,25 @@ impl<'py> Kind<'py> {
         Ok(Kind { dtype: unpickled(py, dtype)?, further: further.clone() })
     }
 
-    fn check_like(&self, expected: &Kind<'py>) -> PyResult<()> {
+    /// Checks that an array, `name` in errors, is of the kind that arrays have `elsewhere`.
+    fn check_like(&self, expected: &Kind<'py>, name: &str, elsewhere: &str) -> PyResult<()> {
         if self.dtype.eq(&expected.dtype)? && self.further == expected.further {
             return Ok(());
         }
         Err(PyValueError::new_err(format!(
-            "field: expected elements of dtype {} and further axes of extents {:?} as on other ranks and in other domains, \
-             found {} and {:?}",
+            "{name}: expected elements of dtype {} and further axes of extents {:?} as {elsewhere}, found {} and {:?}",
             expected.dtype, expected.further, self.dtype, self.further
         )))
+    }
+
+    /// Checks that the argument `into` is for the cells of a whole grid of this shape.
+    fn check_whole(&self, into: &Bound<'py, PyAny>, shape: &[usize]) -> PyResult<()> {
+        check_shape(into, shape, "into", "the cells of the whole grid")?;
+        Kind::of(into, shape.len())?.check_like(self, "into", "in the field")
+    }
+
+    fn cell_type(&self) -> PyResult<CellType> {
+        Ok(CellType { element: element_of(&self.dtype)?, elements: self.further.iter().product() })
     }
 
     /// The extents of an array for cells of these extents.
@@ -161,24 +162,6 @@ impl<'py> Kind<'py> {
     fn new_array(&self, function: &str, extents: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let py = self.dtype.py();
         py.import("numpy")?.call_method1(function, (PyTuple::new(py, extents)?, &self.dtype))
-    }
-
-    /// Puts a box of cells of these extents, whose bytes begin at `first`, into `array[cells]`; returns where they end.
-    fn put(
-        &self,
-        bytes: &Bound<'py, PyBytes>,
-        first: usize,
-        array: &Bound<'py, PyAny>,
-        cells: &Bound<'py, PyTuple>,
-        extents: &[usize],
-    ) -> PyResult<usize> {
-        let (py, extents) = (bytes.py(), self.extents(extents));
-        let size: usize = extents.iter().product();
-        if size > 0 {
-            let shown = (PyTuple::new(py, &extents)?, &self.dtype, bytes, first);
-            array.set_item(cells, py.import("numpy")?.call_method1("ndarray", shown)?)?;
-        }
-        Ok(first + size * self.dtype.getattr("itemsize")?.extract::<usize>()?)
     }
 }
 
@@ -194,27 +177,43 @@ fn common_kind(py: Python<'_>, comm: &Communicator, own: Option<&(Kind<'_>, Pack
     .or_raise()
 }
 
-/// The arrays of a field, as NumPy shows them, and their kind; `None` on a rank without domains.
-fn blocks_of<'py>(domains: &Domains, field: &Bound<'py, PyAny>, axes: usize) -> PyResult<Blocks<'py>> {
+/// The owned cells of each array of a field, as `show` shows the arrays, and their kind; `None` on a rank without domains.
+fn owned_of<'py>(
+    domains: &Domains,
+    (field, name): (&Bound<'py, PyAny>, &str),
+    axes: usize,
+    show: impl Fn(&Bound<'py, PyAny>, &str) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Owned<'py>> {
     if domains.count() == 0 {
         return Ok((Vec::new(), None));
     }
     let (mut blocks, mut kind): (Vec<_>, Option<Kind<'py>>) = (Vec::new(), None);
-    for (domain, block) in domains.blocks(field, "field")?.iter().enumerate() {
-        let name = format!("field{}", domains.name(domain));
-        let array = on_host(block, &name, &domains.comm)?;
+    for (domain, block) in domains.blocks(field, name)?.iter().enumerate() {
+        let name = format!("{name}{}", domains.name(domain));
+        let array = show(block, &name)?;
         let cells = domains.cells(domain).with_halo();
         let expected: Vec<usize> = (0..axes).map(|axis| cells.extent(axis)).collect();
         check_shape(&array, &expected, &name, "this rank's cells and their halo")?;
         let found = Kind::of(&array, axes)?;
         match &kind {
-            Some(kind) => found.check_like(kind)?,
+            Some(kind) => found.check_like(kind, &name, "in other domains")?,
             None => kind = Some(found),
         }
         blocks.push(array);
     }
     let kind = kind.map(|kind| Ok::<_, PyErr>((kind.packed()?, kind))).transpose()?;
-    Ok((blocks, kind.map(|(packed, kind)| (kind, packed))))
+    Ok((owned_cells(domains, &blocks)?, kind.map(|(packed, kind)| (kind, packed))))
+}
+
+/// The owned cells of the arrays of all domains, as views of them.
+fn owned_cells<'py>(domains: &Domains, blocks: &[Bound<'py, PyAny>]) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let blocks = blocks.iter().enumerate();
+    blocks
+        .map(|(domain, array)| {
+            let cells = domains.cells(domain);
+            view(array, &from_corner(&cells.owned(), &cells.with_halo()))
+        })
+        .collect()
 }
 
 fn whole_of<'py>(
@@ -242,6 +241,38 @@ fn on_host<'py>(array: &Bound<'py, PyAny>, name: &str, comm: &Communicator) -> P
         .map_err(|error| named(py, error, name))
 }
 
+/// An array of NumPy that can be filled, as one of no derived class.
+fn writable<'py>(array: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    if as_array(array).is_none() {
+        let found = type_name(array);
+        return Err(PyTypeError::new_err(format!("{name}: expected an array of NumPy, found {found}")));
+    }
+    let checked = describe(array, false).and_then(|described| described.check_writable());
+    checked.map_err(|error| named(py, error, name))?;
+    py.import("numpy")?.call_method1("asarray", (array,))
+}
+
+/// Checks that the arrays that are filled have no elements in common with each other, or with those that are read.
+fn check_apart(read: &[Bound<'_, PyAny>], filled: &[Bound<'_, PyAny>]) -> PyResult<()> {
+    let (mut addresses, mut footprints) = (Addresses::new(), Vec::new());
+    for (arrays, is_read) in [(read, true), (filled, false)] {
+        for array in arrays {
+            let array = describe(array, true)?.array;
+            let bytes = array.element().bytes();
+            let strides = array.strides().iter().map(|stride| stride * bytes as isize);
+            addresses.push(address(array.first()));
+            footprints.push(Footprint::new(bytes, array.shape().iter().copied().zip(strides), is_read));
+        }
+    }
+    match first_overlap(&addresses, &footprints) {
+        None => Ok(()),
+        Some(_) => Err(PyValueError::new_err(
+            "into: expected memory of its own, found elements in common with another array of the call",
+        )),
+    }
+}
+
 /// Checks the extents of the first axes of an array.
 fn check_shape(array: &Bound<'_, PyAny>, expected: &[usize], name: &str, what: &str) -> PyResult<()> {
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
@@ -253,37 +284,4 @@ fn check_shape(array: &Bound<'_, PyAny>, expected: &[usize], name: &str, what: &
          a view of it, such as `u.transpose(1, 2, 0)`",
         shown(&array.getattr("shape")?)
     )))
-}
-
-/// The corners of the boxes that this rank owns.
-fn corners_of(domains: &Domains) -> Vec<Corners> {
-    let owned = (0..domains.count()).map(|domain| domains.cells(domain).owned());
-    owned.map(|cells| (cells.lower().to_vec(), cells.upper().to_vec())).collect()
-}
-
-fn extents_of(lower: &[i64], upper: &[i64]) -> Vec<usize> {
-    lower.iter().zip(upper).map(|(lower, upper)| (upper - lower).max(0) as usize).collect()
-}
-
-fn slices<'py>(py: Python<'py>, lower: &[i64], upper: &[i64]) -> PyResult<Bound<'py, PyTuple>> {
-    let slices = lower.iter().zip(upper).map(|(&lower, &upper)| {
-        let upper = upper.max(lower);
-        PySlice::new(py, lower as isize, upper as isize, 1)
-    });
-    PyTuple::new(py, slices)
-}
-
-/// The slices of a domain's array with the cells that this rank owns.
-fn owned_slices<'py>(py: Python<'py>, domains: &Domains, domain: usize) -> PyResult<Bound<'py, PyTuple>> {
-    let cells = domains.cells(domain);
-    let (owned, first) = (cells.owned(), cells.with_halo());
-    let from_first = |corner: &[i64]| -> Vec<i64> {
-        corner.iter().zip(first.lower()).map(|(index, first)| index - first).collect()
-    };
-    slices(py, &from_first(owned.lower()), &from_first(owned.upper()))
-}
-
-/// The bytes of an array in C order.
-fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    array.call_method0("tobytes")?.extract()
 }

@@ -511,7 +511,17 @@ def random_boxes(draw: random.Random, shape: tuple[int, ...], count: int) -> lis
     return boxes
 
 
-@pytest.mark.parametrize("number", range(12))
+def as_laid_out(draw: random.Random, array: NDArray[Any]) -> NDArray[Any]:
+    """A copy of an array, with its axes in any order, in either direction, and with gaps."""
+    axes = draw.sample(range(array.ndim), array.ndim)
+    steps = [draw.choice([1, 1, 2, -1, -2]) for _ in axes]
+    memory = np.zeros([array.shape[axis] * abs(step) for axis, step in zip(axes, steps)], array.dtype)
+    shown = memory[tuple(slice(None, None, step) for step in steps)].transpose(np.argsort(axes))
+    shown[...] = array
+    return shown
+
+
+@pytest.mark.parametrize("number", range(24))
 def test_whole_arrays(ranks: Ranks, number: int) -> None:
     def check(comm: Comm) -> None:
         # The same on all ranks.
@@ -520,39 +530,154 @@ def test_whole_arrays(ranks: Ranks, number: int) -> None:
         mine: list[list[Any]] = [[] for _ in range(comm.size)]
         for box in random_boxes(draw, shape, draw.randint(1, 2 * comm.size)):
             draw.choice(mine).append(box)
-        further = draw.choice([(), (3,), (2, 3), (0,)])
+        further = draw.choice([(), (3,), (2, 3), (0,), (1, 2, 1, 3)])
         dtype = np.dtype(draw.choice(["f8", "i2", "?", "c16", "M8[s]", "S3", [("a", "i4"), ("b", "f8")]]))
         root = draw.randrange(comm.size)
         grid = haloport.Grid(shape, halo=draw.randint(0, 2), domains=mine[comm.rank], comm=comm)
         raw = np.random.default_rng(number).integers(0, 2, (*shape, *further, dtype.itemsize), np.uint8)
         whole = np.ndarray((*shape, *further), dtype, raw)
+        is_root, count = comm.rank == root, len(mine[comm.rank])
+        # Of each rank.
+        own = random.Random(f"{number} {comm.rank}")
 
-        u = grid.scatter(whole if comm.rank == root else None, root=root)
-        count = len(mine[comm.rank])
+        def check_field(arrays: list[Any], halo: int) -> None:
+            for array, (lower, upper) in zip(arrays, mine[comm.rank], strict=True):
+                assert isinstance(array, np.ndarray) and array.dtype == dtype and array.shape[len(shape) :] == further
+                inner = tuple(slice(below, n - above) for n, (below, above) in zip(array.shape, grid.halo))
+                assert array[inner].tobytes() == whole[tuple(map(slice, lower, upper))].tobytes()
+                beyond = array.copy()
+                beyond[inner] = np.frombuffer(bytes([halo] * dtype.itemsize), dtype)[0]
+                assert beyond.tobytes() == bytes([halo] * beyond.nbytes)
+
+        u = grid.scatter(whole if is_root else None, root=root)
         arrays = u if count > 1 else [u]
         assert len(arrays) == max(count, 1)
-        for domain, array in enumerate(arrays):
-            assert isinstance(array, np.ndarray) and array.dtype == dtype and array.shape[len(shape) :] == further
-            if count == 0:
-                assert array.shape[: len(shape)] == (0,) * len(shape)
-                continue
-            lower, upper = mine[comm.rank][domain]
-            inner = tuple(slice(below, n - above) for n, (below, above) in zip(array.shape, grid.halo))
-            assert array[inner].tobytes() == whole[tuple(map(slice, lower, upper))].tobytes()
-            # What is in the halo is not read.
-            before = array[inner].copy()
-            if array.size and array.flags.c_contiguous:
-                array.view(np.uint8).fill(1)
-            array[inner] = before
+        if count == 0:
+            assert u.dtype == dtype and u.shape == (0,) * len(shape) + further
+        check_field(arrays[:count], 0)
 
-        # As other layouts, and as the list that the rank may have.
-        given: Any = [np.asfortranarray(array) for array in arrays[:count]]
-        found = grid.gather(given[0] if count == 1 else given, root=root)
-        assert (found is not None) == (comm.rank == root)
-        if found is not None:
-            assert found.shape == whole.shape and found.dtype == dtype and found.tobytes() == whole.tobytes()
+        ones = [np.frombuffer(bytes([1] * array.nbytes), dtype).reshape(array.shape) for array in arrays[:count]]
+        given: Any = [as_laid_out(own, array) for array in ones]
+        given = given[0] if count == 1 else given
+        found = grid.scatter(as_laid_out(own, whole) if is_root else None, root=root, into=given)
+        assert found is given
+        check_field([found] if count == 1 else found, 1)
+
+        def check_whole(found: Any) -> None:
+            assert (found is not None) == is_root
+            if is_root:
+                assert found.shape == whole.shape and found.dtype == dtype and found.tobytes() == whole.tobytes()
+
+        # Also of a rank without domains, and of a field that is only read.
+        check_whole(grid.gather(given, root=root))
+        for array in [given] if count == 1 else given:
+            array.flags.writeable = False
+        into = as_laid_out(own, np.zeros_like(whole)) if is_root else own.choice([None, "ignored"])
+        found = grid.gather(given, root=root, into=into)
+        assert found is (into if is_root else None)
+        check_whole(found)
 
     ranks()(check)
+
+
+@pytest.mark.parametrize("shape", [(9, 3), (2, 5), (6, 2, 2)])
+def test_whole_arrays_in_slabs(ranks: Ranks, shape: tuple[int, ...]) -> None:
+    """Fields of several slabs, each of one row or of some, which end within domains and between them."""
+
+    def check(comm: Comm) -> None:
+        draw = random.Random(comm.size)
+        mine: list[list[Any]] = [[] for _ in range(comm.size)]
+        for box in random_boxes(draw, shape, 2 * comm.size):
+            draw.choice(mine).append(box)
+        kind = {"cubed_sphere": True} if len(shape) == 3 else {}
+        grid = haloport.Grid(shape, halo=0, domains=mine[comm.rank], comm=comm, **kind)
+        # Of 130 MiB.
+        bytes_each = (130 << 20) // math.prod(shape)
+        root, count = comm.size - 1, len(mine[comm.rank])
+        whole = np.zeros((*shape, bytes_each), np.uint8) if comm.rank == root else None
+        if whole is not None:
+            whole[..., :2] = np.arange(2 * math.prod(shape)).reshape(*shape, 2)
+        u = grid.scatter(whole, root=root)
+        for array, (lower, upper) in zip(u if count > 1 else [u][:count], mine[comm.rank], strict=True):
+            index = np.indices(shape)[(..., *map(slice, lower, upper))]
+            number = np.ravel_multi_index(tuple(index), shape)
+            assert (array[..., 0] == 2 * number).all() and (array[..., 1] == 2 * number + 1).all()
+        into = np.ones_like(whole) if whole is not None else None
+        found = grid.gather(u, root=root, into=into)
+        assert found is into and (found is None or np.array_equal(found, whole))
+
+    ranks(2)(check)
+
+
+SEAMS: list[dict[str, Any]] = [
+    {"periodic": True},
+    {"fold": "cell"},
+    {"fold": "corner", "points": "north-edges"},
+    {"cubed_sphere": True, "halo": (0, 1, 1)},
+]
+
+
+@pytest.mark.parametrize("options", SEAMS)
+def test_whole_arrays_of_grids_with_seams(ranks: Ranks, options: dict[str, Any]) -> None:
+    """Each cell is that of its index, also where a fold has it twice."""
+
+    def check(comm: Comm) -> None:
+        shape = (6, 6, 6) if "cubed_sphere" in options else (7, 8)
+        grid = haloport.Grid(shape, comm=comm, **options)
+        whole = np.arange(math.prod(shape)).reshape(shape)
+        u = grid.scatter(whole if comm.rank == 0 else None)
+        assert np.array_equal(u[grid.owned], whole[tuple(map(slice, grid.lower, grid.upper))])
+        grid.plan(u)(u)
+        u[grid.owned] = whole[tuple(map(slice, grid.lower, grid.upper))]
+        found = grid.gather(u)
+        assert comm.rank > 0 or np.array_equal(found, whole)
+
+    ranks()(check)
+
+
+def test_whole_arrays_that_repeat_elements(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((4 * comm.size, 3), comm=comm)
+        rows = np.arange(4.0 * comm.size)
+        whole = np.broadcast_to(rows[:, np.newaxis, np.newaxis], (*grid.global_shape, 2))
+        u = grid.scatter(whole)
+        u[...] = 0
+        grid.scatter(whole, into=u)
+        assert np.array_equal(u[grid.owned], whole[tuple(map(slice, grid.lower, grid.upper))])
+        found = grid.gather(np.broadcast_to(np.float32(comm.rank), grid.shape))
+        owner = grid.gather(np.full(grid.shape, comm.rank, "f4"))
+        assert comm.rank > 0 or np.array_equal(found, owner)
+
+    ranks()(check)
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="found no peak of memory in /proc")
+def test_memory_of_whole_arrays(ranks: Ranks) -> None:
+    """Beyond the arrays, memory is for some slabs, and not for the whole array."""
+
+    def peak(call: Callable[[], Any]) -> int:
+        """The growth of the memory of this process at its peak during a call, in MiB."""
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+        with open("/proc/self/status") as file:
+            before = int(re.findall(r"VmRSS:\s*(\d+)", file.read())[0])
+        call()
+        with open("/proc/self/status") as file:
+            return (int(re.findall(r"VmHWM:\s*(\d+)", file.read())[0]) - before) >> 10
+
+    def check(comm: Comm) -> None:
+        # Of 384 MiB.
+        grid = haloport.Grid((48, 1 << 20), halo=0, comm=comm)
+        u = grid.empty()
+        u[...] = comm.rank + 1
+        whole = np.ones(grid.global_shape) if comm.rank == 0 else None
+        comm.barrier()
+        assert peak(lambda: grid.gather(u, into=whole)) < 100
+        assert peak(lambda: grid.scatter(whole, into=u)) < 100
+        comm.barrier()
+        assert peak(lambda: grid.gather(u)) < 384 + 100
+
+    ranks(2)(check)
 
 
 def test_whole_arrays_that_do_not_fit(ranks: Ranks) -> None:
@@ -583,6 +708,42 @@ def test_whole_arrays_that_do_not_fit(ranks: Ranks) -> None:
             with pytest.raises((ValueError, TypeError, BufferError), match=text) as raised:
                 grid.scatter(value, root=comm.size - 1)
             assert last or isinstance(raised.value, haloport.RefusedError)
+        read_only, elsewhere = np.zeros_like(whole), bytearray(whole.nbytes)
+        read_only.flags.writeable = False
+        both = np.zeros(u.size + whole.size)
+        part = both[: u.size].reshape(u.shape)
+        wrong_into: list[tuple[Any, str]] = [
+            (whole[1:], "into: expected a shape that begins with"),
+            (whole[..., :1], "into: expected .* further axes of extents"),
+            (whole.astype("f4"), "into: expected elements of dtype float64"),
+            (read_only, "into: .*read-only"),
+            (np.broadcast_to(1.0, whole.shape), "into: .*read-only"),
+            (np.ma.masked_array(whole), "into: .*mask"),
+            (elsewhere, "into: expected an array of NumPy, found bytearray"),
+            (whole.tolist(), "into: expected an array of NumPy, found list"),
+            (np.lib.stride_tricks.as_strided(whole, whole.shape, (0, 0, 8)), "into: .*stride 0"),
+            (both[u.size // 2 :][: whole.size].reshape(whole.shape), "into: .*elements in common"),
+        ]
+        for value, text in wrong_into:
+            with pytest.raises((ValueError, TypeError, BufferError), match=text if last else "into") as raised:
+                grid.gather(part, root=comm.size - 1, into=value if last else None)
+            assert last or isinstance(raised.value, haloport.RefusedError)
+        wrong_into = [
+            (u[1:], "into: expected a shape that begins with"),
+            (u[..., :1], "into: expected .* further axes of extents .* in `whole` on rank `root`"),
+            (u.astype("f4"), "into: expected elements of dtype float64"),
+            (np.broadcast_to(1.0, u.shape), "into: .*read-only"),
+            ([u], "into: expected an array of NumPy, found list"),
+            (bytearray(u.nbytes), "into: expected an array of NumPy, found bytearray"),
+        ]
+        before = u.copy()
+        for value, text in wrong_into:
+            with pytest.raises((ValueError, TypeError, BufferError), match=text if last else "into") as raised:
+                grid.scatter(whole + 1, into=value if last else u)
+            assert last or isinstance(raised.value, haloport.RefusedError)
+        with pytest.raises(ValueError, match="into: .*elements in common"):
+            grid.scatter(both[u.size // 2 :][: whole.size].reshape(whole.shape), into=part)
+        assert np.array_equal(u, before)
         for call in (grid.gather, grid.scatter):
             for root in (comm.size, -1):
                 with pytest.raises(ValueError, match="root"):

@@ -103,11 +103,14 @@ def arrays(grid: hp.Grid, u: NDArray[np.float64], several: list[NDArray[np.float
     grid.plan(u, in_flight=1.5)  # wrong: a float for a number of exchanges
     whole: NDArray[np.float64] | None = grid.gather(u, root=np.int32(1))
     assert whole is not None and grid.gather(several) is None
-    grid.scatter(whole, root=0)
-    grid.scatter(None)
+    grid.gather(u, into=whole)
+    grid.scatter(whole, root=0, into=u)
+    grid.scatter(None, into=several)
     grid.gather(u, 1)  # wrong: a rank without its keyword
     grid.gather(u, root=0.5)  # wrong: a float as a rank
+    grid.gather(u, into=CupyArray())  # wrong: an array of another package to fill
     grid.scatter([[0.0]])  # wrong: a list for an array
+    grid.scatter(whole, into=[0.0])  # wrong: a list of numbers for one of arrays
     grid.gather(u).sum()  # wrong: other ranks get None
     hp.Grid(shape, halo=[np.int64(1), (0, 2)], periodic=np.array([True, False]), parts=np.array([1, 1]))
 
