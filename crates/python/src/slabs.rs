@@ -53,12 +53,12 @@ struct Block<'py> {
 
 /// Collective: moves all cells of a grid of this shape, which are the same on all ranks, between their owners and the rank that has
 /// the whole grid.
-pub(crate) fn move_cells(
-    py: Python<'_>,
+pub(crate) fn move_cells<'py>(
+    py: Python<'py>,
     domains: &Domains,
     shape: &[usize],
     cell: CellType,
-    ends: &Ends<'_, '_>,
+    ends: &Ends<'_, 'py>,
     direction: Direction,
 ) -> PyResult<()> {
     let row_cells = shape[1..].iter().fold(1, |cells: usize, extent| cells.saturating_mul(*extent));
@@ -67,24 +67,28 @@ pub(crate) fn move_cells(
         return Ok(());
     }
     let rows = (SLAB_BYTES / row_bytes).max(1);
-    (0..shape[0]).step_by(rows).try_for_each(|first| {
+    let mut copied = Ok(());
+    for first in (0..shape[0]).step_by(rows) {
         let (mut lower, mut upper) = (vec![0; shape.len()], shape.to_vec());
         (lower[0], upper[0]) = (first, first.saturating_add(rows).min(shape[0]));
         let signed = |corner: Vec<usize>| corner.into_iter().map(|index| index as i64).collect::<Vec<_>>();
         let slab = IndexBox::new(signed(lower), signed(upper));
-        move_slab(py, domains, &slab, cell.element, ends, direction)
-    })
+        let filled = move_slab(py, domains, &slab, cell.element, ends, direction)?;
+        // This rank alone may fail here, and goes on: others wait for it in the next slab.
+        copied = copied.and(filled.iter().try_for_each(Block::copy_back));
+    }
+    copied
 }
 
-/// Collective: moves the cells of one slab.
-fn move_slab(
-    py: Python<'_>,
+/// Collective: moves the cells of one slab. Returns the blocks that are filled.
+fn move_slab<'py>(
+    py: Python<'py>,
     domains: &Domains,
     slab: &IndexBox,
     element: ElementType,
-    ends: &Ends<'_, '_>,
+    ends: &Ends<'_, 'py>,
     direction: Direction,
-) -> PyResult<()> {
+) -> PyResult<Vec<Block<'py>>> {
     let comm = &domains.comm;
     let own = (0..domains.count()).filter_map(|domain| domains.cells(domain).owned().intersection(slab));
     let own: Vec<IndexBox> = own.map(|cells| from_corner(&cells, slab)).collect();
@@ -107,8 +111,7 @@ fn move_slab(
         Direction::ToRoot => run(py, (&owners, owned_field), (&root, whole_field))?,
         Direction::FromRoot => run(py, (&root, whole_field), (&owners, owned_field))?,
     }
-    let filled = if direction == Direction::ToRoot { &whole } else { &owned };
-    filled.iter().try_for_each(Block::copy_back)
+    Ok(if direction == Direction::ToRoot { whole } else { owned })
 }
 
 /// Collective: the patterns of the owners of a slab and of the rank that has all of it, which differ in their boxes alone.
