@@ -199,9 +199,8 @@ fn uneven_work_is_done_between_start_and_end() {
             report["contestants"].as_array().and_then(|all| all.iter().find(|one| one["name"] == name));
         found.and_then(|one| one["median_us"].as_f64()).unwrap_or_else(|| panic!("no {name} in {report}"))
     };
-    // Each rank works in every second exchange.
-    let (alone, all) = (time("work_alone"), time("haloport"));
-    assert!(alone >= 1900.0 && all >= 0.9 * alone, "{report}");
+    // Each rank works in every second exchange. On a busy machine, either may take longer.
+    assert!(time("work_alone") >= 1900.0 && time("haloport") >= 1900.0, "{report}");
     // What has no work between start and end is left out.
     assert!(report["one_pass_copy_us"].is_null() && report["raw_send_us"].is_null(), "{report}");
     let out = bench.out("--local 8,8 --ranks 2 --samples 2 --uneven 100");
