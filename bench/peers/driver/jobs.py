@@ -102,7 +102,6 @@ def _takes_part(group, case):
 
 def _job(arguments, built, number, eager, case, group):
     out = build.folder() / "report.json"
-    out.unlink(missing_ok=True)
     wanted = ["c", "petsc", "yaxt", "haloport", "fortran"] if group == "compiled" else ["c", "haloport"]
     job = {
         "libraries": [built.libraries[library] for library in wanted if library in built.libraries],
@@ -124,9 +123,13 @@ def _job(arguments, built, number, eager, case, group):
     if arguments.realtime:
         # Jobs of the same priority take turns, unlike with `chrt -f`.
         command = ["flock", str(REALTIME_LOCK), "chrt", "-r", "50", *command]
-    process = subprocess.Popen(
-        [*command, python, "-B", script, json.dumps(job)], env=environment, start_new_session=True
-    )
+    return launch([*command, python, "-B", script, json.dumps(job)], environment, out)
+
+
+def launch(command, environment, out):
+    """Runs a job, and returns the report that rank 0 writes into the file `out`, or None if the job fails or takes too long."""
+    out.unlink(missing_ok=True)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         process.wait(LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
