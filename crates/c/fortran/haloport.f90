@@ -82,6 +82,7 @@ module haloport
     type(c_ptr) :: handle = c_null_ptr
     integer(c_int32_t) :: axes = 0 ! of the grid; 0 on a mesh
     integer(c_int32_t) :: sides = 1 ! arrays of each field: one for each domain, of a redistribution for those of both patterns
+    integer(c_int32_t) :: target_axes = 0, target_sides = 0 ! of the target of a redistribution
   contains
     procedure :: owned => pattern_owned
     procedure :: with_halo => pattern_with_halo
@@ -315,13 +316,13 @@ module haloport
       integer(c_int32_t), value :: axes, which, domain
       integer(c_int64_t), intent(out) :: lower(*), upper(*)
     end function
-    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, axes, vector, origin, fixed, in_flight, path, accumulate, &
-      zero_halo, plan, &
+    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, axes, vector, origin, &
+      fixed, in_flight, path, accumulate, zero_halo, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: sides, grid_axes, fixed, in_flight, zero_halo
+      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, fixed, in_flight, zero_halo
       character(kind=c_char), intent(in) :: axes(*), vector(*), path(*), accumulate(*)
       integer(c_int64_t), intent(in) :: origin(*)
       type(c_ptr), intent(out) :: plan
@@ -808,9 +809,10 @@ contains
   end subroutine
 
   ! A redistribution takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
-  ! communicator: a transpose, all cells on one rank, new parts. With `fill_halo`, the halo of the target is filled too; otherwise it
-  ! keeps its values. Plans of it have the arrays of the source and those of the target by turns, one for each domain, of one type, in
-  ! any layouts; `halo` and `lower` hold for all of them. While an exchange is in flight, the program writes no source, and leaves the target alone. Collective.
+  ! communicator: a transpose, all cells on one rank, new parts. Between a grid and a mesh, the id of a cell of the grid is its number,
+  ! counted from 0 with the first axis fastest: i - 1 + nx*(j - 1). With `fill_halo`, the halo of the target is filled too, but not
+  ! from a mesh to a grid; otherwise it keeps its values. Plans of it have the arrays of the source and those of the target by turns, one for each domain, of one type, in
+  ! any layouts; `halo` and `lower` hold for all of them on a grid. While an exchange is in flight, the program writes no source, and leaves the target alone. Collective.
   subroutine redistribution_of_patterns(pattern, source, target, fill_halo, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_pattern), intent(in) :: source, target
@@ -822,6 +824,8 @@ contains
     if (present(fill_halo)) fills = flag(fill_halo)
     pattern%axes = source%axes
     pattern%sides = source%sides + target%sides
+    pattern%target_axes = target%axes
+    pattern%target_sides = target%sides
     call ended(hpf_pattern_redistribution(source%handle, target%handle, fills, pattern%handle), 'hp_pattern_create', stat, errmsg)
   end subroutine
 
@@ -1239,14 +1243,14 @@ contains
     integer :: axis_count
     origin = 0; keeps = 0; flights = 1; words = c_null_char
     directions = c_null_char; way = c_null_char; combine = c_null_char; zeroes = 0
-    axis_count = min(max(int(pattern%axes), 1), 4)
+    axis_count = min(max(int(pattern%axes), int(pattern%target_axes), 1), 4)
     if (present(halo)) origin(:axis_count) = int(of_axes('halo', halo, axis_count), c_int64_t)
     if (present(lower)) origin(:axis_count) = 1 - int(of_axes('lower', lower, axis_count), c_int64_t)
     if (present(lower) .and. any(origin < 0)) call hpf_complain( &
       'lower: expected bounds of at most 1, as the first owned cell has the index 1, found one above'//c_null_char)
     if (present(halo) .and. present(lower)) call hpf_complain( &
       'halo, lower: expected one of them, found both'//c_null_char)
-    if (pattern%axes == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
+    if (max(pattern%axes, pattern%target_axes) == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
       'halo, lower: expected neither for arrays on a mesh, found one'//c_null_char)
     if (present(fixed)) keeps = flag(fixed)
     if (present(in_flight)) flights = sum(narrow('in_flight', [in_flight]))
@@ -1255,8 +1259,8 @@ contains
     if (present(path)) way = trim(path)//c_null_char
     if (present(accumulate)) combine = trim(accumulate)//c_null_char
     if (present(zero_halo)) zeroes = flag(zero_halo)
-    call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, words, directions, origin, keeps, flights, way, &
-      combine, zeroes, plan%handle, &
+    call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, pattern%target_sides, pattern%target_axes, &
+      words, directions, origin, keeps, flights, way, combine, zeroes, plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'hp_plan_create', stat, errmsg)
   end subroutine

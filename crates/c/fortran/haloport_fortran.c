@@ -410,8 +410,11 @@ static int count_of(CFI_cdesc_t *const *arrays) {
     return count;
 }
 
-/* A field has as many arrays as there are `sides`: one for each domain, of a redistribution for those of the source and the target. */
-int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, const char *axes, const char *vector, const int64_t *origin,
+/*
+ * A field has as many arrays as there are `sides`: one for each domain, of a redistribution for those of the source and of the target,
+ * which has the last `target_sides` of them, and another number of axes if only one of the two is a grid.
+ */
+int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32_t target_sides, int32_t target_axes, const char *axes, const char *vector, const int64_t *origin,
     int32_t fixed, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
@@ -425,7 +428,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, const
     if (!wrong && count % sides != 0) wrong = refused("expected as many arrays of each field as it has domains, of a redistribution those of the source and then those of the "
                                                      "target, found fewer of the last field", count - 1);
     for (int place = 0; place < count && !wrong; place++) {
-        wrong = describe(arrays[place], place, grid_axes, axes, vector, origin, &like[place]);
+        wrong = describe(arrays[place], place, place % sides < sides - target_sides ? grid_axes : target_axes, axes, vector, origin, &like[place]);
         data[place] = arrays[place]->base_addr;
         made->like[place].element_bytes = arrays[place]->elem_len, made->like[place].axes = arrays[place]->rank;
         for (int axis = 0; axis < arrays[place]->rank && axis < MOST_AXES; axis++) {
@@ -455,7 +458,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, const
         *plan = made;
     else
         free(made);
-    return ended_of(status, OF_ARRAYS, grid_axes);
+    return ended_of(status, OF_ARRAYS, grid_axes > target_axes ? grid_axes : target_axes);
 }
 
 /* The first difference of an array from that of the plan, in words; null if there is none. */

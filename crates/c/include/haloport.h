@@ -235,7 +235,8 @@ hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp
  * A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
  * communicator, on any ranks: a transpose, all cells on one rank, new parts. Each may have any domains on a rank, or none. Plans are
  * made of it as of a pattern, and it is described and freed as one; other calls take the source or the target. Halos of the target
- * keep their values, if `fill_halo` is 0; otherwise they are filled, too. HP_REFUSED, on all ranks, if the cells are not the
+ * keep their values, if `fill_halo` is 0; otherwise they are filled, too, but not from a mesh to a grid. Between the two, the id of a
+ * cell of a grid is its number, counted from 0 with the last axis fastest. HP_REFUSED, on all ranks, if the cells are not the
  * same; patterns of hp_pattern_lists have no cells that others have. Collective.
  */
 hp_status hp_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t fill_halo, hp_pattern **redistribution);

@@ -1,5 +1,7 @@
 //! The domains of a rank: what a grid and a mesh have in common.
 
+use std::sync::Arc;
+
 use haloport::domain::MAX_AXES;
 use haloport::field::ArrayCells;
 use haloport::{Pattern, Redistribution};
@@ -7,7 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::arguments::count;
+use crate::arguments::{count, type_name};
 use crate::arrays::element::dtype_of;
 use crate::comm::Communicator;
 use crate::device::Device;
@@ -67,6 +69,22 @@ impl<'d> ArrayDomains<'d> {
 
     pub(crate) fn comm(&self) -> &'d Communicator {
         &self.in_turn[0].comm
+    }
+}
+
+/// The domains of a grid or a mesh, as its attribute `_domains`.
+#[pyclass(frozen, module = "haloport")]
+pub(crate) struct OwnedDomains(pub(crate) Arc<Domains>);
+
+impl OwnedDomains {
+    /// Those of an argument, a grid or a mesh.
+    pub(crate) fn of(argument: &Bound<'_, PyAny>, name: &str) -> PyResult<Arc<Domains>> {
+        let domains = argument.getattr("_domains").ok();
+        let domains = domains.as_ref().and_then(|domains| domains.cast::<OwnedDomains>().ok());
+        domains.map(|domains| Arc::clone(&domains.get().0)).ok_or_else(|| {
+            let found = type_name(argument);
+            PyTypeError::new_err(format!("{name}: expected a Grid or a Mesh, found {found}"))
+        })
     }
 }
 

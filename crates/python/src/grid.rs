@@ -8,11 +8,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySlice, PyTuple};
 
-use crate::arguments::{
-    count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown, type_name,
-};
+use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown};
 use crate::comm::{Cartesian, Communicator};
-use crate::domains::{ArrayDomains, Domains};
+use crate::domains::{ArrayDomains, Domains, OwnedDomains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
 use crate::redistribution::{Redistribution, redistribute};
@@ -342,14 +340,16 @@ impl Grid {
 
     /// Prepares to take cells from their owners in this grid to their owners in another one of as many cells along each axis: a
     /// transpose, fewer ranks for output, new parts for load balance. Whether the grids are periodic or folded, and their
-    /// halos, may differ. Collective.
+    /// halos, may differ. In a mesh, the cells have their numbers in this grid as ids, as `numpy.ravel_multi_index` counts
+    /// them: from 0, the last axis fastest. Collective.
     ///
     /// Parameters
     /// ----------
-    /// target : Grid
-    ///     The other grid, on the same communicator.
+    /// target : Grid or Mesh
+    ///     The other grid, or the mesh, on the same communicator.
     /// fill_halo : bool
-    ///     Whether the halo of the target is filled as well. If not, it keeps its values.
+    ///     Whether the halo of the target is filled as well. If not, it keeps its values. Not from a mesh to a grid: exchange
+    ///     the halo afterwards.
     ///
     /// Returns
     /// -------
@@ -359,18 +359,20 @@ impl Grid {
     /// Raises
     /// ------
     /// RefusedError
-    ///     On all ranks, with a cell where there is one, if the grids do not have the same cells.
+    ///     On all ranks, with a cell where there is one, if the two do not have the same cells.
     #[pyo3(signature = (target, *, fill_halo=None), text_signature = "($self, target, *, fill_halo=False)")]
     fn redistribute(
         &self,
         target: &Bound<'_, PyAny>,
         fill_halo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Redistribution> {
-        let found = target.cast::<Grid>().map(|target| Arc::clone(&target.get().domains));
-        let found = found.map_err(|_| {
-            PyTypeError::new_err(format!("target: expected a Grid, found {}", type_name(target)))
-        });
-        redistribute(target.py(), &self.domains, found, fill_halo)
+        redistribute(&self.domains, target, fill_halo)
+    }
+
+    /// For `redistribute` of grids and meshes.
+    #[getter]
+    fn _domains(&self) -> OwnedDomains {
+        OwnedDomains(Arc::clone(&self.domains))
     }
 
     /// The owned cells of a field of all ranks as one array on one rank, for pictures and output. Collective. The halo of the field

@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyTuple};
 use crate::arguments::type_name;
 use crate::arguments::{check_memory, count, entries, number, pair, shown};
 use crate::comm::Communicator;
-use crate::domains::{ArrayDomains, Domains};
+use crate::domains::{ArrayDomains, Domains, OwnedDomains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
 use crate::redistribution::{Redistribution, redistribute};
@@ -236,19 +236,21 @@ impl Mesh {
         Plan::new(&ArrayDomains::alike(&self.domains), fields, given)
     }
 
-    /// Prepares to take cells from their owners in this mesh to their owners in another one of the same ids; see
-    /// `Grid.redistribute`. Collective.
+    /// Prepares to take cells from their owners in this mesh to their owners in another one of the same ids, or in a grid whose
+    /// cells have their numbers as ids; see `Grid.redistribute`. Collective.
     #[pyo3(signature = (target, *, fill_halo=None), text_signature = "($self, target, *, fill_halo=False)")]
     fn redistribute(
         &self,
         target: &Bound<'_, PyAny>,
         fill_halo: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Redistribution> {
-        let found = target.cast::<Mesh>().map(|target| Arc::clone(&target.get().domains));
-        let found = found.map_err(|_| {
-            PyTypeError::new_err(format!("target: expected a Mesh, found {}", type_name(target)))
-        });
-        redistribute(target.py(), &self.domains, found, fill_halo)
+        redistribute(&self.domains, target, fill_halo)
+    }
+
+    /// For `redistribute` of grids and meshes.
+    #[getter]
+    fn _domains(&self) -> OwnedDomains {
+        OwnedDomains(Arc::clone(&self.domains))
     }
 
     fn __repr__(&self) -> PyResult<String> {

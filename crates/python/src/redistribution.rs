@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arguments::flag_or;
-use crate::domains::{ArrayDomains, Domains};
+use crate::domains::{ArrayDomains, Domains, OwnedDomains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
 use crate::process::Held;
@@ -70,12 +70,13 @@ impl Redistribution {
 
 /// Collective: see `Grid.redistribute`.
 pub(crate) fn redistribute(
-    py: Python<'_>,
     source: &Arc<Domains>,
-    target: PyResult<Arc<Domains>>,
+    target: &Bound<'_, PyAny>,
     fill_halo: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Redistribution> {
-    let checked = target.and_then(|target| Ok((target, flag_or(fill_halo, "fill_halo", false)?)));
+    let py = target.py();
+    let checked = OwnedDomains::of(target, "target")
+        .and_then(|target| Ok((target, flag_or(fill_halo, "fill_halo", false)?)));
     let (target, fill_halo) = source.comm.agree(py, checked)?;
     let (from, to) = (source.pattern()?, target.pattern()?);
     let core = py.detach(|| match fill_halo {

@@ -167,6 +167,33 @@ def test_disjoint_ranks(ranks: Ranks) -> None:
     ranks(3)(run)
 
 
+def test_grids_and_meshes(ranks: Ranks) -> None:
+    """Cells of a grid in a mesh have the numbers of `ravel_multi_index`."""
+
+    def run(comm: haloport.Communicator) -> None:
+        grid = haloport.Grid((5, 7), halo=1, comm=comm)
+        ids = np.random.default_rng(5).permutation(35)[comm.rank :: comm.size]
+        mesh = haloport.Mesh([*ids, (ids[0] + 1) % 35], owned=len(ids), comm=comm)
+        u, v = grid.empty("f4", levels=2), np.full((len(ids) + 1, 2), UNTOUCHED, "f4", order="F")
+        u[...] = UNTOUCHED
+        inner = u[1:-1, 1:-1]
+        i, j = (np.arange(lower, upper) for lower, upper in zip(grid.lower, grid.upper))
+        numbers = np.ravel_multi_index(np.ix_(i, j), (5, 7))
+        inner[...] = 2 * numbers[..., None] + [0, 1]
+        grid.redistribute(mesh, fill_halo=True).plan(u, v)(u, v)
+        assert (v == 2 * mesh.ids[:, None] + [0, 1]).all()
+        inner[...] = UNTOUCHED
+        mesh.redistribute(grid).plan(v, u)(v, u)
+        assert (inner == 2 * numbers[..., None] + [0, 1]).all()
+        inner[...] = UNTOUCHED
+        assert (u == UNTOUCHED).all()
+        with pytest.raises(haloport.RefusedError, match="a grid, whose halo has no ids; leave the halo out"):
+            mesh.redistribute(grid, fill_halo=True)
+
+    for size in SIZES:
+        ranks(size)(run)
+
+
 def test_functional(ranks: Ranks) -> None:
     def run(comm: haloport.Communicator) -> None:
         rows, columns = (haloport.Grid((4, 4), halo=0, parts=parts, comm=comm) for parts in ((2, 1), (1, 2)))
@@ -220,12 +247,12 @@ def test_refusals(ranks: Ranks) -> None:
         rows, columns = (haloport.Grid((4, 4), halo=0, parts=parts, comm=comm) for parts in ((2, 1), (1, 2)))
         with pytest.raises(haloport.RefusedError, match="5"):
             rows.redistribute(haloport.Grid((4, 5), halo=0, comm=comm))
-        with pytest.raises(TypeError, match="target: expected a Grid, found haloport.Mesh"):
-            rows.redistribute(haloport.Mesh([comm.rank], 1, comm=comm))  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="target: expected a Grid, found numpy.ndarray"):
+        with pytest.raises(haloport.RefusedError, match=r"no rank owns the cell \[0, 2\] with the id 2, which domain 0 of rank 0"):
+            rows.redistribute(haloport.Mesh([comm.rank], 1, comm=comm))
+        with pytest.raises(TypeError, match="target: expected a Grid or a Mesh, found numpy.ndarray"):
             rows.redistribute(rows.empty())  # type: ignore[arg-type]
         wrong: Any = columns if comm.rank == 0 else None
-        with pytest.raises(TypeError if comm.rank == 1 else haloport.RefusedError, match="target: expected a Grid"):
+        with pytest.raises(TypeError if comm.rank == 1 else haloport.RefusedError, match="target: expected a Grid or a Mesh"):
             rows.redistribute(wrong)
         move = rows.redistribute(columns)
         u, v = rows.empty(), columns.empty()

@@ -340,7 +340,7 @@ static void *refusals(void *argument) {
     REFUSED(HP_ARGUMENT, "source: expected a hp_pattern, found null", hp_pattern_redistribution(NULL, NULL, 0, &none));
     REFUSED(mine, "pattern: expected a place", hp_pattern_redistribution(rows, rows, 0, me->rank == 0 ? NULL : &none));
     REFUSED(HP_REFUSED, "only the source has the cell [0, 5]", hp_pattern_redistribution(rows, other, 0, &none));
-    REFUSED(HP_REFUSED, "pass two patterns of one kind", hp_pattern_redistribution(rows, mesh, 0, &none));
+    REFUSED(HP_REFUSED, "no rank owns the cell [", hp_pattern_redistribution(rows, mesh, 0, &none));
     if (none) fail("a handle after a failure");
     CHECK(hp_pattern_redistribution(rows, rows, 1, &made));
 

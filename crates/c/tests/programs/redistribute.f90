@@ -26,6 +26,7 @@ contains
     call mesh(me)
     call domains(me)
     call wrong(me)
+    call numbered(me)
     call sums(me)
   end function
 
@@ -279,6 +280,41 @@ contains
     call hp_plan_create(plan, made, u, three, stat=stat, errmsg=text)
     call refused(me, stat == hp_refused, text, 'array 2 has 3 axes here and 2 in its source, array 1')
     call made%free(); call grid%free(); call other%free()
+  end subroutine
+
+  ! A grid of 4 cells along its first axis, and a mesh of the same cells in descending order, dealt to the ranks in turn.
+  recursive subroutine numbered(me)
+    type(participant), intent(inout) :: me
+    type(hp_pattern) :: grid, mesh, to_mesh, to_grid
+    type(hp_plan) :: there, back
+    real(real64), allocatable :: u(:, :), w(:, :, :), ids(:), levels(:, :)
+    integer(int64) :: cells(12)
+    integer :: number, i, j, low(2), high(2)
+    cells = [(int(me%ranks*number - 1 - me%number, int64), number = 12, 1, -1)]
+    call hp_pattern_create(grid, me%comm, [4, 3*me%ranks], halo=[1], parts=[1, me%ranks])
+    call hp_pattern_create(mesh, me%comm, cells, spread(.true., 1, size(cells)))
+    call grid%owned(low, high)
+    allocate (u(0:5, 0:4), w(0:5, 0:4, 2), ids(size(cells)), levels(size(cells), 2))
+    u = -1; w = -1; ids = -1; levels = -1
+    do j = 1, 3
+      do i = 1, 4
+        u(i, j) = i - 1 + 4*(low(2) + j - 2)
+        w(i, j, :) = 10*u(i, j) + [1, 2]
+      end do
+    end do
+    call hp_pattern_create(to_mesh, grid, mesh)
+    call hp_pattern_create(to_grid, mesh, grid)
+    call hp_plan_create(there, to_mesh, u, ids, w, levels, lower=[0, 0])
+    call there%update(u, ids, w, levels)
+    call check(me, all(abs(ids - real(cells, real64)) <= 0), 'the cells of a grid in a mesh')
+    call check(me, all(abs(levels(:, 2) - 10*ids - 2) <= 0), 'levels of a grid in a mesh')
+    call hp_plan_create(back, to_grid, ids, u, levels, w, halo=[1, 1])
+    u = -1; w = -1
+    call back%update(ids, u, levels, w)
+    call check(me, all(u(1:4, 1) - [0, 1, 2, 3] - 4*(low(2) - 1) <= 0 .and. u(1:4, 1) >= 0), 'the cells of a mesh in a grid')
+    call check(me, all(abs(w(1:4, 3, 1) - 10*u(1:4, 3) - 1) <= 0), 'levels of a mesh in a grid')
+    call check(me, maxval(u(0, :)) < 0 .and. maxval(w(:, 4, :)) < 0, 'the halo of a grid')
+    call there%free(); call back%free(); call to_mesh%free(); call to_grid%free(); call grid%free(); call mesh%free()
   end subroutine
 
   ! Sums that are known, of shares of any size; and sums that are those of one rank.

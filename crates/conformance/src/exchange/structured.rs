@@ -26,7 +26,7 @@ use crate::oracle::{
 /// A random grid, split, halo and set of fields.
 #[derive(Debug, Clone)]
 pub struct Case {
-    extents: Vec<usize>,
+    pub(super) extents: Vec<usize>,
     periodic: Vec<bool>,
     widths: Vec<(usize, usize)>,
     connectivity: Connectivity,
@@ -41,8 +41,8 @@ pub(crate) struct FieldCase {
     pub(crate) element: ElementType,
     pub(crate) components: usize,
     place: ComponentPlace,
-    further_axes: Vec<usize>,
-    levels: Option<Range<usize>>,
+    pub(super) further_axes: Vec<usize>,
+    pub(super) levels: Option<Range<usize>>,
     order: Vec<usize>,
     padding: Vec<usize>,
     wider: usize,

@@ -74,10 +74,23 @@ impl Case {
     /// A case of the same cells and fields, dealt and laid out in another way, to some of the ranks. `salt` tells it from
     /// others.
     pub(super) fn again(&self, salt: u64) -> Case {
-        let (number, ranks) = (self.rounds.number, self.ranks.len());
-        let random = &mut StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt);
         let all = self.ranks.iter().flatten().flat_map(|domain| domain.ids.iter().zip(&domain.owned));
-        let mut ids: Vec<i64> = all.filter(|(_, owned)| **owned).map(|(id, _)| *id).collect();
+        let ids: Vec<i64> = all.filter(|(_, owned)| **owned).map(|(id, _)| *id).collect();
+        let random = &mut random_of(self.rounds.number, salt);
+        let rounds = self.rounds.with_fields(|field| field.in_another_layout(random));
+        Case::dealt(random, ids, self.ranks.len(), rounds)
+    }
+
+    /// A case of the cells of a grid, by their numbers in it, and of fields with the same values, on some of the ranks.
+    pub(super) fn of_grid(grid: &structured::Case, ranks: usize, salt: u64) -> Case {
+        let cells: usize = grid.extents.iter().product();
+        let random = &mut random_of(grid.rounds.number, salt);
+        let rounds = grid.rounds.with_fields(|field| FieldCase::like(field, random));
+        Case::dealt(random, (0..cells as i64).collect(), ranks, rounds)
+    }
+
+    /// A case of these ids, dealt to some of the ranks.
+    fn dealt(random: &mut StdRng, mut ids: Vec<i64>, ranks: usize, rounds: Rounds<FieldCase>) -> Case {
         if random.random_bool(0.5) {
             ids.sort_unstable();
         }
@@ -89,7 +102,7 @@ impl Case {
         Case {
             listed: if random.random_bool(0.5) { listed } else { vec![None; ranks] },
             ranks: dealt,
-            rounds: self.rounds.with_fields(|field| field.in_another_layout(random)),
+            rounds,
         }
     }
 
@@ -178,6 +191,18 @@ impl FieldCase {
         }
     }
 
+    /// A field with the same elements, components and levels as one on a grid.
+    fn like(field: &structured::FieldCase, random: &mut StdRng) -> FieldCase {
+        let made = FieldCase {
+            element: field.element,
+            further_axes: field.further_axes.clone(),
+            levels: field.levels.clone(),
+            components: field.components,
+            ..FieldCase::new(random)
+        };
+        made.in_another_layout(random)
+    }
+
     /// A field with the same cells and elements, which lie in another way in memory.
     fn in_another_layout(&self, random: &mut StdRng) -> FieldCase {
         let further = self.further_axes.len();
@@ -193,6 +218,10 @@ impl FieldCase {
             ..self.clone()
         }
     }
+}
+
+fn random_of(number: u64, salt: u64) -> StdRng {
+    StdRng::seed_from_u64(number.wrapping_mul(0x8CB9_2BA7_2F3D_8DD7) ^ salt)
 }
 
 /// Collective: runs a case on all ranks.

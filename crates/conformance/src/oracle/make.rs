@@ -132,11 +132,11 @@ pub(super) fn make_placed<'m, D: Device>(
 }
 
 /// Makes a field of one pattern whose cells are read, and a field of another pattern that they fill.
-pub(crate) fn make_moved<'m, D: Device, M: FieldMaker>(
+pub(crate) fn make_moved<'m, D: Device>(
     device: &D,
     (from, to): (&Pattern, &Pattern),
     (source, target): (&'m dyn Oracle, &'m dyn Oracle),
-    makers: (&M, &M),
+    makers: (&impl FieldMaker, &impl FieldMaker),
     number: usize,
 ) -> Result<Box<dyn PlacedField + 'm>, Failure> {
     let Owned { described: source, field } = make_owned(device, from, source, makers.0, number)?;

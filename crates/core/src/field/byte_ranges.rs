@@ -51,7 +51,9 @@ pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>>
 
 /// The ranges of bytes of `cells`, from the first element of their block.
 fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) -> Option<Vec<Range<i64>>> {
+    let bytes = element_bytes as i64;
     let (region, rows) = match cells {
+        Cells::Numbered { axes, numbers } => return ranges_of_numbered(*axes, numbers, layout, bytes),
         Cells::Box(cells) => (layout.with_levels(cells), None),
         Cells::List(list) => {
             let past = list.iter().max().map_or(0, |last| i64::from(*last) + 1);
@@ -67,7 +69,6 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
     if !layout.allocated().encloses(&region) {
         return None;
     }
-    let bytes = element_bytes as i64;
     let first = i64::try_from(layout.offset(region.lower(), 0)?).ok()?.checked_mul(bytes)?;
     // From the fastest axis on: each axis repeats the ranges of the faster ones. Blocks of cells are slower than the
     // levels within a block.
@@ -94,6 +95,28 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
         };
     }
     Some(ranges)
+}
+
+/// As [`ranges_of_cells`], of cells with these numbers.
+fn ranges_of_numbered(
+    axes: usize,
+    numbers: &[u32],
+    layout: &BlockLayout,
+    bytes: i64,
+) -> Option<Vec<Range<i64>>> {
+    let cells = layout.numbered(axes, numbers)?;
+    let first = cells.first.checked_mul(bytes)?;
+    let mut rows: Vec<i64> = cells.rows.iter().map(|&row| i64::from(row)).collect();
+    rows.sort_unstable();
+    let of_components = (layout.components(), layout.component_stride());
+    let of_axis = |(extent, stride): (usize, i64)| (stride, (0..extent as i64).collect());
+    let mut along: Vec<(i64, Vec<i64>)> =
+        cells.levels.into_iter().chain([of_components]).map(of_axis).chain([(cells.step, rows)]).collect();
+    along.sort_by_key(|(stride, _)| stride.unsigned_abs());
+    let element = first..first.checked_add(bytes)?;
+    along.into_iter().try_fold(vec![element], |ranges, (stride, steps)| {
+        repeated(&ranges, stride.checked_mul(bytes)?, steps.into_iter())
+    })
 }
 
 /// Copies of `ranges`, moved by `stride` times each of `steps`, joined where they are close.

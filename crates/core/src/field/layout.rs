@@ -241,9 +241,9 @@ impl BlockLayout {
         })
     }
 
-    /// The elements of a listed cell that are exchanged: those of all levels.
-    pub(crate) fn elements_of_cell(&self) -> usize {
-        (1..self.owned.axes()).map(|axis| self.owned.extent(axis)).product::<usize>() * self.components()
+    /// The elements of a listed cell that are exchanged: those of all levels, along the axes after the first `axes`.
+    pub(crate) fn elements_of_cell(&self, axes: usize) -> usize {
+        (axes..self.owned.axes()).map(|axis| self.owned.extent(axis)).product::<usize>() * self.components()
     }
 
     /// The listed cells as rows of a copy: the distance in elements between rows, and their indices.

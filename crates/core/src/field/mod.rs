@@ -19,6 +19,7 @@ mod cell_blocks;
 mod error;
 mod layout;
 mod layout_options;
+mod numbered;
 mod owned;
 mod packing_cost;
 mod sharing;
@@ -40,6 +41,7 @@ pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
 pub(crate) use byte_ranges::ranges_of;
 pub(crate) use layout::copy_axes;
+pub(crate) use numbered::NumberedCells;
 pub(crate) use packing_cost::{LINE_BYTES, Load, PAST_CACHES};
 pub(crate) use storage::{LastWrite, Storage};
 pub(crate) use untyped::{BoundField, End, FieldRef, SourceField};

@@ -80,7 +80,10 @@ impl Load {
                     let cells = layout.with_levels(cells);
                     (cells.cells() as usize * layout.components(), Some(run_of(&cells, layout)))
                 }
-                Cells::List(list) => (list.len().saturating_mul(layout.elements_of_cell()), None),
+                Cells::List(list) => (list.len().saturating_mul(layout.elements_of_cell(1)), None),
+                Cells::Numbered { axes, numbers } => {
+                    (numbers.len().saturating_mul(layout.elements_of_cell(*axes)), None)
+                }
             };
             // Fields that are too large for memory, which is an error later, may overflow the sums.
             let bytes = elements.saturating_mul(element.bytes());

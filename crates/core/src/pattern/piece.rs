@@ -37,6 +37,14 @@ pub enum Cells {
     Box(IndexBox),
     /// The local indices of cells of an unstructured domain.
     List(Arc<[u32]>),
+    /// Cells of a structured domain, one by one, in a [redistribution](crate::Redistribution) between a grid and numbered
+    /// cells.
+    Numbered {
+        /// The number of axes of the grid.
+        axes: usize,
+        /// The numbers of the cells in the box of the domain: counted from 0, the last axis fastest.
+        numbers: Arc<[u32]>,
+    },
 }
 
 impl Piece {
@@ -57,22 +65,22 @@ impl Cells {
     pub fn count(&self) -> u128 {
         match self {
             Cells::Box(cells) => cells.cells(),
-            Cells::List(cells) => cells.len() as u128,
+            Cells::List(cells) | Cells::Numbered { numbers: cells, .. } => cells.len() as u128,
         }
     }
 
-    /// The box; `None` for a list.
+    /// The box; `None` for listed cells.
     pub fn as_box(&self) -> Option<&IndexBox> {
         match self {
             Cells::Box(cells) => Some(cells),
-            Cells::List(_) => None,
+            Cells::List(_) | Cells::Numbered { .. } => None,
         }
     }
 
-    /// The local indices; `None` for a box.
+    /// The local indices; `None` for cells of a structured domain.
     pub fn as_list(&self) -> Option<&Arc<[u32]>> {
         match self {
-            Cells::Box(_) => None,
+            Cells::Box(_) | Cells::Numbered { .. } => None,
             Cells::List(cells) => Some(cells),
         }
     }

@@ -276,8 +276,6 @@ fn patterns_of_other_cells_are_refused_on_all_ranks() {
     assert!(text.contains("only the source has the cell [4, 0]"), "{text}");
     let text = refusal(|comm| Ok((grid(comm, [4, 6])?, grid(comm, [24])?)));
     assert!(text.contains("a grid of 0..4 × 0..6 cells and its target one of 0..24"), "{text}");
-    let text = refusal(|comm| Ok((grid(comm, [4])?, numbered(comm, &[comm.rank() as i64], &[])?)));
-    assert!(text.contains("has the cells of a grid and its target numbered cells"), "{text}");
     let text = refused(2, |comm| {
         let (one, other) = (grid(comm, [4])?, grid(comm, [4])?);
         let patterns = if comm.rank() == 0 { [&one, &other] } else { [&other, &one] };
@@ -291,6 +289,129 @@ fn patterns_of_other_cells_are_refused_on_all_ranks() {
         Ok(made.map(drop)?)
     });
     assert!(text.contains("to pattern 2 with its halo here"), "{text}");
+}
+
+#[test]
+fn a_grid_and_numbered_cells_that_differ_are_refused_on_all_ranks() {
+    let refusal = |to_ids: bool, fills_halo: bool, ids: [&[i64]; 2]| {
+        refused(2, |comm| {
+            let grid = Pattern::on_grid(comm, [2, 3]).halo(0).build()?;
+            let mesh = numbered(comm, ids[comm.rank()], &[])?;
+            let (from, to) = if to_ids { (&grid, &mesh) } else { (&mesh, &grid) };
+            let made = if fills_halo { from.redistribute_with_halo(to) } else { from.redistribute(to) };
+            Ok(made.map(drop)?)
+        })
+    };
+    let (all, fewer, more): ([&[i64]; 2], [&[i64]; 2], [&[i64]; 2]) =
+        ([&[5, 1, 0], &[4, 2, 3]], [&[0, 1], &[2, 3, 5]], [&[5, 1, 0], &[4, 2, 6, 3]]);
+    let text = refusal(true, false, fewer);
+    assert!(text.contains("no rank owns the cell [1, 1] with the id 4, which domain 0 of rank"), "{text}");
+    let text = refusal(true, false, more);
+    assert!(text.contains("domain 0 of rank 1 owns the id 6, but no rank owns it in the source"), "{text}");
+    let text = refusal(false, false, fewer);
+    assert!(text.contains("owns the cell [1, 1] with the id 4, but no rank owns it in the source"), "{text}");
+    let text = refusal(false, false, more);
+    assert!(text.contains("no rank owns the id 6, which domain 0 of rank 1 owns in the source"), "{text}");
+    let text = refusal(false, true, all);
+    assert!(text.contains("whose halo has no ids; leave the halo out"), "{text}");
+    let text = refused(2, |comm| {
+        // 2^32 cells on rank 0, which no field has memory for.
+        let grid = Grid::new([1 << 16, (1 << 16) + 1])?;
+        let parts = [
+            IndexBox::new([0, 0], [1 << 16, 1 << 16]),
+            IndexBox::new([0, 1 << 16], [1 << 16, (1 << 16) + 1]),
+        ];
+        let boxes = Pattern::structured(comm, &grid, &parts[comm.rank()..][..1], &Halo::uniform(0))?;
+        Ok(numbered(comm, &[comm.rank() as i64], &[])?.redistribute(&boxes).map(drop)?)
+    });
+    assert!(text.contains("domain 0 has 4294967296 cells of a grid, expected fewer than 2^32"), "{text}");
+}
+
+/// Cells of a cubed sphere with two levels, whose ids one rank keeps in descending order.
+#[test]
+fn a_cubed_sphere_is_gathered_by_ids_and_scattered() {
+    everywhere(|comm| {
+        let (grid, device) = (Grid::cubed_sphere(3)?, device()?);
+        let split = Split::balanced(&grid, comm.size())?;
+        let mine: Vec<IndexBox> = split.part(comm.rank()).into_iter().collect();
+        let sphere = Pattern::structured(comm, &grid, &mine, &Halo::uniform(1))?;
+        let last = comm.rank() + 1 == comm.size();
+        let ids: Vec<i64> = if last { (0..54).rev().collect() } else { Vec::new() };
+        let list = numbered(comm, &ids, &[])?;
+        let mut on_sphere =
+            Numbers::builder(&sphere).further_axes([2]).axis_order([3, 1, 2, 0]).build(&device)?;
+        let mut in_list = Numbers::builder(&list).further_axes([2]).build(&device)?;
+        let value = |cell: &[i64]| (2 * ((cell[0] * 3 + cell[1]) * 3 + cell[2]) + cell[3]) as f64;
+        on_sphere
+            .view_mut(0)?
+            .fill_with(|cell, _| if mine[0].contains(&cell[..3]) { value(cell) } else { -1.0 });
+
+        let gather = sphere.redistribute(&list)?;
+        for piece in gather.receives().values().flatten() {
+            assert!(matches!(&piece.source, Cells::Numbered { axes: 3, .. }), "{piece:?}");
+        }
+        gather.bind(SourceTarget { source: &mut on_sphere, target: &mut in_list })?.run()?;
+        let expected = ids.iter().flat_map(|id| [2 * id, 2 * id + 1]).map(|number| number as f64);
+        assert_eq!(in_list.to_vec(0)?, expected.collect::<Vec<f64>>());
+
+        on_sphere.view_mut(0)?.fill_with(|_, _| -1.0);
+        list.redistribute(&sphere)?
+            .bind(SourceTarget { source: &mut in_list, target: &mut on_sphere })?
+            .run()?;
+        let view = on_sphere.view(0)?;
+        let cells = on_sphere.layout(0)?.allocated();
+        for index in (0..cells.cells() as i64).map(|number| {
+            let mut rest = number;
+            let mut index = [0; 4];
+            for axis in (0..4).rev() {
+                let extent = cells.extent(axis) as i64;
+                (rest, index[axis]) = (rest / extent, cells.lower()[axis] + rest % extent);
+            }
+            index
+        }) {
+            let expected = if mine[0].contains(&index[..3]) { value(&index) } else { -1.0 };
+            assert_eq!(view.get(&index), Some(expected), "{index:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn fields_of_a_grid_and_of_numbered_cells_that_differ_are_refused_on_all_ranks() {
+    type Bound = fn(&Redistribution, &CpuDevice) -> Result<(), Failure>;
+    let refusal = |bind: Bound| {
+        refused(2, |comm| {
+            let boxes = slabs(comm, 0, &[0, 1], 0)?;
+            let ids: Vec<i64> = (60 * comm.rank() as i64..60 * (comm.rank() as i64 + 1)).collect();
+            bind(&boxes.redistribute(&numbered(comm, &ids, &[])?)?, &device()?)
+        })
+    };
+    let text = refusal(|moved, device| {
+        let source = Numbers::builder(moved.source()).further_axes([2]).build(device)?;
+        let target = Numbers::new(device, moved.target())?;
+        Ok(moved.bind(SourceTarget { source, target }).map(drop)?)
+    });
+    assert!(text.contains("field 1 has 0 axes of levels here and 1 in its source"), "{text}");
+    let text = refusal(|moved, device| {
+        let source = Numbers::builder(moved.source()).further_axes([2]).build(device)?;
+        let target = Numbers::builder(moved.target()).further_axes([3]).build(device)?;
+        Ok(moved.bind(SourceTarget { source, target }).map(drop)?)
+    });
+    assert!(text.contains("field 1 has 3 exchanged levels along axis 1 here and 2 in its source"), "{text}");
+    // Memory that need not exist: a layout alone.
+    let text = refusal(|moved, device| {
+        let blocks = moved
+            .source()
+            .boxes()
+            .iter()
+            .map(|owned| BlockLayout::new(*owned, *owned, [1 << 34, 4, 1], 1, 1));
+        let source = FieldLayout::new(device, ElementType::F64, blocks.collect::<Result<Vec<_>, _>>()?);
+        let target = Numbers::new(device, moved.target())?;
+        let blocks = vec![target.layout(0)?.clone()];
+        let pair = FieldLayout::new(device, ElementType::F64, blocks).with_source(source);
+        Ok(moved.plan_layouts(&[pair], BindOptions::default()).map(drop)?)
+    });
+    assert!(text.contains("field 0 has cells of domain 0 that are 2^32 elements or more apart"), "{text}");
 }
 
 #[test]

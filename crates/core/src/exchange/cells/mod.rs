@@ -8,12 +8,14 @@
 pub(super) mod packed;
 pub(super) mod side;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::domain::MAX_AXES;
 use crate::element::ElementType;
 use crate::field::{BlockLayout, BoundField, End, VectorAxes};
-use crate::pattern::{Pattern, Piece};
+use crate::pattern::{Cells, Pattern, Piece};
 use crate::transport::Transport;
 use side::PieceCells;
 
@@ -29,17 +31,22 @@ pub(crate) struct FieldSignature {
 /// The number of entries of a [`FieldShape`].
 const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
 
-/// The other properties of a field that must be the same on all ranks: the number of components, the number of axes,
-/// and along each further axis the number of exchanged levels and the first of them.
+/// The other properties of a field that must be the same on all ranks: the number of components, the number of axes beyond
+/// those of the pattern, and along each of these the number of exchanged levels and the first of them.
 pub(crate) type FieldShape = [u64; SHAPE_ENTRIES];
 
-/// Describes in words the first entry in which two shapes differ.
-pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String> {
+/// Describes in words the first entry in which two shapes differ. `here` has a pattern of `axes`, `there` one of
+/// `axes_there`.
+pub(crate) fn difference(
+    (here, axes): (&FieldShape, usize),
+    (there, axes_there): (&FieldShape, usize),
+) -> Option<String> {
     let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
     let (here, there) = (here[entry] as i64, there[entry] as i64);
-    Some(match (entry, entry / 2) {
+    Some(match (entry, (entry / 2 + axes).saturating_sub(1)) {
         (0, _) => format!("{here} components here and {there}"),
-        (1, _) => format!("{here} axes here and {there}"),
+        (1, _) if axes != axes_there => format!("{here} axes of levels here and {there}"),
+        (1, _) => format!("{} axes here and {}", here + axes as i64, there + axes as i64),
         (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
         (_, axis) => {
             format!("exchanged levels along axis {axis} that begin at {here} here and at {there}")
@@ -51,10 +58,10 @@ pub(crate) fn difference(here: &FieldShape, there: &FieldShape) -> Option<String
 pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
     let mut shape = FieldShape::default();
     shape[0] = layout.components() as u64;
-    shape[1] = layout.owned().axes() as u64;
-    for axis in pattern.axes()..MAX_AXES {
-        shape[2 * axis] = layout.owned().extent(axis) as u64;
-        shape[2 * axis + 1] = layout.owned().bounds(axis).0 as u64;
+    shape[1] = layout.owned().axes().saturating_sub(pattern.axes()) as u64;
+    for (number, axis) in (pattern.axes()..layout.owned().axes()).enumerate() {
+        shape[2 * number + 2] = layout.owned().extent(axis) as u64;
+        shape[2 * number + 3] = layout.owned().bounds(axis).0 as u64;
     }
     shape
 }
@@ -75,12 +82,32 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
     }
     // Blocks of one field are alike.
     if let (Some((_, from)), Some((_, to))) = (source.blocks.first(), field.blocks.first())
-        && let Some(difference) = difference(&shape(pattern, to), &shape(pattern, from))
+        && let at_source = pattern.at_source()
+        && let Some(difference) =
+            difference((&shape(pattern, to), pattern.axes()), (&shape(at_source, from), at_source.axes()))
     {
         return Some(format!("field {number} has {difference} in its source, field {}", number - 1));
     }
     misfit_at(pattern.at_source(), number - 1, field, End::Source)
         .or_else(|| misfit_at(pattern, number, field, End::Target))
+        .or_else(|| too_many_rows(pattern, number, field))
+}
+
+/// Describes in words the first block of which cells are copied one by one and in which they lie too far apart for that.
+fn too_many_rows(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
+    let at = |end, pieces: &BTreeMap<usize, Vec<Piece>>, number| {
+        pieces.values().flatten().map(|piece| PieceCells::at(end, piece)).find_map(|piece| {
+            let Cells::Numbered { axes, .. } = piece.cells else { return None };
+            let ((_, layout), domain) = (field.at(end).0.get(piece.domain)?, piece.domain);
+            layout.row_step(*axes).is_none().then(|| {
+                format!(
+                    "field {number} has cells of domain {domain} that are 2^32 elements or more apart in memory, expected less for a \
+                     redistribution between a grid and numbered cells"
+                )
+            })
+        })
+    };
+    at(End::Source, pattern.sends(), number - 1).or_else(|| at(End::Target, pattern.receives(), number))
 }
 
 /// As [`misfit`], at one end, with the pattern of the field there. Only targets need memory for the halo.
@@ -132,7 +159,8 @@ fn misfit_of_block(
         ));
     }
     if let Some((_, first)) = blocks.first()
-        && let Some(difference) = difference(&shape(pattern, layout), &shape(pattern, first))
+        && let (here, there) = (shape(pattern, layout), shape(pattern, first))
+        && let Some(difference) = difference((&here, pattern.axes()), (&there, pattern.axes()))
     {
         return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
     }

@@ -8,7 +8,7 @@ use crate::device::{
     SignChange,
 };
 use crate::domain::{MAX_AXES, Orientation};
-use crate::field::{BlockLayout, BoundField, End, copy_axes};
+use crate::field::{BlockLayout, BoundField, End, NumberedCells, copy_axes};
 use crate::pattern::{Cells, Piece};
 
 /// Cells in a field or in a message, with their addresses.
@@ -65,6 +65,9 @@ impl Side {
         element_bytes: usize,
     ) -> Option<Side> {
         let (region, rows) = match cells {
+            Cells::Numbered { axes, numbers } => {
+                return Side::of_numbered(pointer, layout, (*axes, numbers), element_bytes);
+            }
             Cells::Box(cells) => (layout.with_levels(cells), None),
             Cells::List(list) => {
                 let (first, past) =
@@ -88,6 +91,27 @@ impl Side {
         let offset = if region.is_empty() { 0 } else { layout.offset(corner.lower(), 0)? };
         let rows = rows.map(|(_, rows)| rows);
         Some(Side { pointer: pointer.offset(offset * element_bytes as isize), axes, rows, block: None })
+    }
+
+    /// As [`new`](Side::new), of cells with these numbers in a box. They are rows along axis 0, as those of a list are, and the
+    /// levels follow from axis 1 on.
+    fn of_numbered(
+        pointer: Pointer,
+        layout: &BlockLayout,
+        (axes, numbers): (usize, &[u32]),
+        element_bytes: usize,
+    ) -> Option<Side> {
+        let NumberedCells { first, step, rows, levels } = layout.numbered(axes, numbers)?;
+        let in_bytes = |stride: i64| stride as isize * element_bytes as isize;
+        let along: [(usize, isize); MAX_COPY_AXES] = std::array::from_fn(|axis| match axis {
+            0 => (rows.len(), in_bytes(step)),
+            MAX_AXES => (layout.components(), in_bytes(layout.component_stride())),
+            _ => (levels[axis - 1].0, in_bytes(levels[axis - 1].1)),
+        });
+        let follow = rows.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+        let skipped = rows.first().filter(|_| follow).map_or(0, |&row| i64::from(row) * step);
+        let pointer = pointer.offset(in_bytes(first + skipped));
+        Some(Side { pointer, axes: along, rows: (!follow).then_some(rows), block: None })
     }
 
     /// The same cells packed without gaps from `pointer` on. `order` lists the axes, in the source's numbering, from

@@ -27,7 +27,7 @@ use super::work::trace::{ExchangeTrace, PartTrace};
 use crate::device::{
     CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Pointer, StreamGroup, StreamMessagesOffer,
 };
-use crate::field::{BoundField, End, Storage};
+use crate::field::{BlockLayout, BoundField, End, Storage};
 use crate::pattern::Pattern;
 use crate::transport::{SharedMemory, TransportError};
 use offer::PartWays;
@@ -128,8 +128,10 @@ impl PartFields {
     /// The number and the shape of each field; the shape is `None` on a rank without blocks.
     pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
         let first = |field: &BoundField| {
-            let block = field.blocks.first().or_else(|| field.at(End::Source).0.first());
-            block.map(|(_, layout)| shape(pattern, layout))
+            let of = |pattern, end: &[(Pointer, BlockLayout)]| {
+                end.first().map(|(_, layout)| shape(pattern, layout))
+            };
+            of(pattern, &field.blocks).or_else(|| of(pattern.at_source(), field.at(End::Source).0))
         };
         self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
     }

@@ -12,6 +12,7 @@ use crate::comm::Communicator;
 use crate::domain::IndexSet;
 use crate::pattern::locations::Location;
 use crate::pattern::piece::{Piece, Pieces};
+use crate::pattern::redistribution::numbered::Numbered;
 use crate::pattern::unstructured::{self, WantedCell, owns};
 use crate::pattern::{Pattern, PatternError, SetupCost, agree_on_findings, check_sends, id_directory};
 use crate::transport::Reduction;
@@ -22,33 +23,32 @@ type OwnedAndHalo = (Vec<Piece>, Vec<Piece>);
 /// Those that come from each owner in the source.
 type Wanted = BTreeMap<usize, OwnedAndHalo>;
 
-/// Collective: finds the owners, among the domains of `source`, of the cells that `target` owns, and of its halo if
-/// `fills_halo`, and asks them for the cells. This rank owns `source`.
+/// Collective: finds the owners, among the domains of `source`, of the cells that `target` owns, and of those of its `halo`
+/// that are filled, and asks them for the cells. This rank has the domains of both.
 pub(super) fn pieces(
     comm: &Communicator,
-    source: &[IndexSet],
-    target: &Pattern,
-    fills_halo: bool,
+    source: &Numbered<'_>,
+    target: &Numbered<'_>,
+    halo: &[WantedCell],
     cost: &mut SetupCost,
 ) -> Result<Pieces, PatternError> {
-    let owned = owned_cells(target.index_sets());
-    let halo = if fills_halo { filled_cells(target) } else { Vec::new() };
-    let ids: Vec<i64> = owned.iter().chain(&halo).map(|cell| cell.id).collect();
+    let owned = owned_cells(&target.sets);
+    let ids: Vec<i64> = owned.iter().chain(halo).map(|cell| cell.id).collect();
     cost.count_table(ids.len());
-    let mut owned_by_all = [id_directory::owned_ids(source) as u64];
+    let mut owned_by_all = [id_directory::owned_ids(&source.sets) as u64];
     comm.all_reduce(&mut owned_by_all, Reduction::Sum)?;
-    let (locations, complaint) = id_directory::look_up(comm, source, &ids, owned_by_all[0], cost)?;
+    let (locations, complaint) = id_directory::look_up(comm, &source.sets, &ids, owned_by_all[0], cost)?;
     let (of_owned, of_halo) = locations.split_at(owned.len());
     let twice = complaint.map(|text| format!("in the source of a redistribution, {text}"));
-    let lost = first_lost(comm, "owns", &owned, of_owned)
-        .or_else(|| first_lost(comm, "has in the halo that is filled", &halo, of_halo));
+    let lost = first_lost(comm, "owns", (&owned, of_owned), target)
+        .or_else(|| first_lost(comm, "has in the halo that is filled", (halo, of_halo), target));
     agree_on_findings(comm, twice.or(lost))?;
 
     let mut wanted = Wanted::new();
     for (owner, pieces) in unstructured::pieces(&owned, of_owned) {
         wanted.entry(owner).or_default().0 = pieces;
     }
-    for (owner, pieces) in unstructured::pieces(&halo, of_halo) {
+    for (owner, pieces) in unstructured::pieces(halo, of_halo) {
         wanted.entry(owner).or_default().1 = pieces;
     }
     ask(comm, source, wanted, cost)
@@ -65,7 +65,7 @@ fn owned_cells(domains: &[IndexSet]) -> Vec<WantedCell> {
 }
 
 /// The halo cells that an exchange of the pattern fills, domain by domain in local order.
-fn filled_cells(pattern: &Pattern) -> Vec<WantedCell> {
+pub(super) fn filled_cells(pattern: &Pattern) -> Vec<WantedCell> {
     let sets = pattern.index_sets();
     let mut filled = Vec::new();
     for piece in pattern.receives().values().flatten() {
@@ -84,14 +84,15 @@ fn filled_cells(pattern: &Pattern) -> Vec<WantedCell> {
 fn first_lost(
     comm: &Communicator,
     has: &str,
-    wanted: &[WantedCell],
-    locations: &[Location],
+    (wanted, locations): (&[WantedCell], &[Location]),
+    target: &Numbered<'_>,
 ) -> Option<String> {
     let mut found = wanted.iter().zip(locations);
     let (cell, _) = found.find(|(_, location)| **location == Location::NONE)?;
     let (WantedCell { domain, id, .. }, me) = (cell, comm.rank());
+    let name = target.name(*id);
     Some(format!(
-        "in the target of a redistribution, domain {domain} of rank {me} {has} the id {id}, but no rank owns it in the \
+        "in the target of a redistribution, domain {domain} of rank {me} {has} {name}, but no rank owns it in the \
          source; pass two patterns that own the same ids"
     ))
 }
@@ -99,7 +100,7 @@ fn first_lost(
 /// Collective: asks the owners for the `wanted` cells.
 fn ask(
     comm: &Communicator,
-    source: &[IndexSet],
+    source: &Numbered<'_>,
     wanted: Wanted,
     cost: &mut SetupCost,
 ) -> Result<Pieces, PatternError> {
@@ -108,7 +109,7 @@ fn ask(
     let asked = comm.sparse_exchange(&wanted)?;
     let (receives, sends) = (joined(&wanted), joined(&asked));
     let claims = asked.iter().flat_map(|(rank, (owned, _))| owned.iter().map(move |piece| (*rank, piece)));
-    let found = match check_sends(&sends, |piece| owns(source, piece)) {
+    let found = match check_sends(&sends, |piece| owns(&source.sets, piece)) {
         Ok(()) => not_owned_once(comm, source, &claims.collect::<Vec<_>>()),
         Err(error) => Some(error.to_string()),
     };
@@ -125,16 +126,16 @@ fn joined(pieces: &[(usize, OwnedAndHalo)]) -> BTreeMap<usize, Vec<Piece>> {
 
 /// Describes in words the first cell of this rank that no rank owns in the target, or that is owned there twice. `claims`
 /// are the pieces for owned cells that other ranks ask for, each with its rank.
-fn not_owned_once(comm: &Communicator, source: &[IndexSet], claims: &[(usize, &Piece)]) -> Option<String> {
+fn not_owned_once(comm: &Communicator, source: &Numbered<'_>, claims: &[(usize, &Piece)]) -> Option<String> {
     let cells_of = |piece: &Piece| piece.source.as_list().cloned().unwrap_or_default();
-    let mut owners: Vec<Vec<u8>> = source.iter().map(|set| vec![0; set.len()]).collect();
+    let mut owners: Vec<Vec<u8>> = source.sets.iter().map(|set| vec![0; set.len()]).collect();
     for (_, piece) in claims {
         for &index in &*cells_of(piece) {
             let count = &mut owners[piece.source_domain][index as usize];
             *count = count.saturating_add(1);
         }
     }
-    for (domain, set) in source.iter().enumerate() {
+    for (domain, set) in source.sets.iter().enumerate() {
         let wrong = set.cells(true).find(|(index, _)| owners[domain][*index as usize] != 1);
         let Some((index, id)) = wrong else { continue };
         let asked = claims.iter().filter(|(_, piece)| piece.source_domain == domain);
@@ -142,14 +143,13 @@ fn not_owned_once(comm: &Communicator, source: &[IndexSet], claims: &[(usize, &P
             let times = cells_of(piece).iter().filter(|other| **other == index).count();
             iter::repeat_n(format!("domain {} of rank {rank}", piece.target_domain), times)
         });
+        let name = source.name(id);
         return Some(match &of_cell.take(2).collect::<Vec<_>>()[..] {
             [one, two] => {
-                format!(
-                    "in the target of a redistribution, the id {id} is owned twice: by {one} and by {two}"
-                )
+                format!("in the target of a redistribution, {name} is owned twice: by {one} and by {two}")
             }
             _ => format!(
-                "in the target of a redistribution, no rank owns the id {id}, which domain {domain} of rank {} owns in the \
+                "in the target of a redistribution, no rank owns {name}, which domain {domain} of rank {} owns in the \
                  source; pass two patterns that own the same ids",
                 comm.rank()
             ),

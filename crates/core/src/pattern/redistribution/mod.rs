@@ -3,9 +3,10 @@
 //! The domains of the source answer, through the same directories that find the owners of halos; the domains of the target
 //! ask. So the memory and the messages of a rank grow with its own cells, and with the ranks that own parts of them on the
 //! other side, or that it answers: if the source has few domains, few ranks keep its directory. Here: the agreement, and boxes
-//! of a grid; `ids`: numbered cells.
+//! of a grid on both sides; `ids`: numbered cells, on both sides or on one; `numbered`: the numbers of the cells of a grid.
 
 mod ids;
+mod numbered;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::domain::{Grid, IndexBox};
 use crate::pattern::halo_boxes::{halo_boxes, owned_boxes};
 use crate::pattern::piece::{Piece, Pieces};
 use crate::pattern::{Description, Domains, Inner, Pattern, PatternError, SetupCost, agree, structured};
+use numbered::Numbered;
 
 /// The cells that move from their owners in one pattern, the *source*, to their owners in another one, the *target*. From
 /// [`Pattern::redistribute`]; [`bind`](Redistribution::bind) or [`plan`](Redistribution::plan) makes an exchange of it.
@@ -31,7 +33,9 @@ impl Pattern {
     /// communicator and of the same cells, which may lie on other ranks: a transpose, fewer ranks for output, new parts for
     /// load balance. A rank may own nothing on either side.
     ///
-    /// Cells are the same if they have the same index, in grids with as many cells along each axis, or the same id. How
+    /// Cells are the same if they have the same index, in grids with as many cells along each axis, or the same id. Between a
+    /// grid and numbered cells, the id of a cell of the grid is its number in the grid, counted from 0 with the last axis
+    /// fastest: in a grid of `[a, b, c]` cells, the cell `[i, j, k]` has the id `(i * b + j) * c + k`. How
     /// grids are cut, whether they are periodic or folded, and halos may differ. The halo of the source is not read; that of
     /// the target keeps its values, unless [`redistribute_with_halo`](Pattern::redistribute_with_halo) fills it.
     ///
@@ -68,8 +72,9 @@ impl Pattern {
     ///
     /// # Errors
     /// [`PatternError::Refused`], with the same text on all ranks, which names a cell where there is one: if the grids have other
-    /// numbers of cells, or if an id is owned twice, or not at all, on one of the two sides. Also if one pattern has a grid and the other
-    /// one numbered cells, if the two are of different communicators, and if ranks pass other patterns of the communicator.
+    /// numbers of cells, or if an id is owned twice, or not at all, on one of the two sides. Also if the two are of different
+    /// communicators, and if ranks pass other patterns of the communicator; between a grid and numbered cells, if a box has
+    /// 2^32 cells or more, or the grid 2^63.
     /// [`PatternError::Transport`], as for [`structured`](Pattern::structured).
     pub fn redistribute(&self, target: &Pattern) -> Result<Redistribution, PatternError> {
         make(self, target, false)
@@ -80,7 +85,8 @@ impl Pattern {
     /// include the duplicates among owned cells; without the halo, these are copied as other owned cells are.
     ///
     /// # Errors
-    /// As for [`redistribute`](Pattern::redistribute).
+    /// As for [`redistribute`](Pattern::redistribute); and if the source has numbered cells and the target a grid, whose halo
+    /// has no ids. An exchange of the target fills it.
     pub fn redistribute_with_halo(&self, target: &Pattern) -> Result<Redistribution, PatternError> {
         make(self, target, true)
     }
@@ -142,7 +148,7 @@ fn make(source: &Pattern, target: &Pattern, fills_halo: bool) -> Result<Redistri
     let steps = comm.enter(CollectiveCall::Pattern)?;
     let (from, to) = (source.number(), target.number());
     let description = Description::Redistribution { source: from, target: to, fills_halo };
-    agree(comm, &Ok(description), misfit(source, target))?;
+    agree(comm, &Ok(description), misfit(source, target, fills_halo))?;
 
     let mut setup = SetupCost::default();
     let Pieces { receives, sends } = match (&source.inner.domains, &target.inner.domains) {
@@ -156,11 +162,13 @@ fn make(source: &Pattern, target: &Pattern, fills_halo: bool) -> Result<Redistri
             }
             structured::pieces(comm, (grid, owners), &wanted, &mut setup)?
         }
-        (Domains::Unstructured { sets, .. }, Domains::Unstructured { .. }) => {
-            ids::pieces(comm, sets, target, fills_halo, &mut setup)?
+        _ => {
+            let (from, to) = (Numbered::of(source), Numbered::of(target));
+            let halo = if fills_halo { ids::filled_cells(target) } else { Vec::new() };
+            let Pieces { receives, sends } = ids::pieces(comm, &from, &to, &halo, &mut setup)?;
+            let of_each = |pieces| numbered::of_each(pieces, from.axes(), to.axes());
+            Pieces { receives: of_each(receives), sends: of_each(sends) }
         }
-        // `misfit` has refused these already.
-        _ => return Err(PatternError::Refused(other_kinds(source, target))),
     };
     let inner = Inner {
         comm: comm.clone(),
@@ -176,7 +184,7 @@ fn make(source: &Pattern, target: &Pattern, fills_halo: bool) -> Result<Redistri
 }
 
 /// Describes in words why two patterns do not have the same cells, as far as this rank can tell alone.
-fn misfit(source: &Pattern, target: &Pattern) -> Option<String> {
+fn misfit(source: &Pattern, target: &Pattern, fills_halo: bool) -> Option<String> {
     if !source.comm().is_same(target.comm()) {
         return Some(
             "the source and the target of a redistribution are patterns of different communicators; make both on one"
@@ -186,15 +194,13 @@ fn misfit(source: &Pattern, target: &Pattern) -> Option<String> {
     match (source.grid(), target.grid()) {
         (Some(from), Some(to)) => other_cells(from, to),
         (None, None) => None,
-        _ => Some(other_kinds(source, target)),
+        (None, Some(_)) if fills_halo => Some(
+            "the source of a redistribution has numbered cells and its target a grid, whose halo has no ids; leave the halo out, \
+             and exchange it after the redistribution"
+                .into(),
+        ),
+        _ => numbered::too_large(source).or_else(|| numbered::too_large(target)),
     }
-}
-
-fn other_kinds(source: &Pattern, target: &Pattern) -> String {
-    let kind =
-        |pattern: &Pattern| if pattern.grid().is_some() { "the cells of a grid" } else { "numbered cells" };
-    let (from, to) = (kind(source), kind(target));
-    format!("the source of a redistribution has {from} and its target {to}; pass two patterns of one kind")
 }
 
 /// Describes in words how the cells of two grids differ, with an example.
