@@ -189,6 +189,11 @@ pub mod line {
 #[doc = include_str!("../docs/accumulate.md")]
 struct Accumulate;
 
+/// Tests the page about exact sums.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/exact-sums.md")]
+struct ExactSums;
+
 /// Tests the page about redistribution.
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../docs/redistribute.md")]

@@ -186,7 +186,7 @@ static int type_of(const CFI_cdesc_t *array) {
 /* The roles in `words`, up to `end`; returns their number, or -1 for an unknown word. Axes of a grid count from its fastest one. */
 static int roles_of(const char *words, const char *end, int grid_axes, int *roles) {
     static const struct { const char *word; int role; } known[] = {
-        {"cells", HP_CELLS}, {"nproma", HP_CELLS}, {"blocks", HP_BLOCKS}, {"levels", HP_LEVELS}, {"components", HP_COMPONENTS},
+        {"cells", HP_CELLS}, {"nproma", HP_CELLS}, {"blocks", HP_CELL_BLOCKS}, {"levels", HP_LEVELS}, {"components", HP_COMPONENTS},
     };
     static const char *const names[] = {"1x", "2y", "3z", "4w"};
     int count = 0;

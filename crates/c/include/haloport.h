@@ -259,7 +259,7 @@ hp_status hp_pattern_free(hp_pattern *pattern);
 /* What an axis of an array is: HP_CELLS + k, axis k of the grid; of other patterns HP_CELLS, the cells. */
 enum {
     HP_CELLS = 1,
-    HP_BLOCKS = 9,     /* the blocks in which cells lie (nproma); HP_CELLS is then the axis within a block */
+    HP_CELL_BLOCKS = 9,     /* the blocks in which cells lie (nproma); HP_CELLS is then the axis within a block */
     HP_LEVELS = 10,    /* levels, or any other axis along which every cell has elements */
     HP_COMPONENTS = 11 /* at most one axis */
 };

@@ -190,6 +190,14 @@ pub(crate) fn check_beyond<T: PartialEq + Default + std::fmt::Display>(
     }
 }
 
+/// Members without a meaning are 0, so that they can have one later.
+pub(crate) fn expect_zero(unused: i32, name: &str) -> Result<(), Failure> {
+    match unused {
+        0 => Ok(()),
+        found => Err(Failure::argument(format!("{name}: expected 0, found {found}"))),
+    }
+}
+
 /// A number that counts things.
 pub(crate) fn count(
     number: impl TryInto<usize> + std::fmt::Display + Copy,

@@ -41,7 +41,7 @@ const VECTOR: usize = 4;
 pub(crate) const CELLS: i32 = 1;
 /// One past them.
 const PAST_CELLS: i32 = CELLS + AXES as i32;
-/// `HP_BLOCKS`, `HP_LEVELS` and `HP_COMPONENTS` of the header.
+/// `HP_CELL_BLOCKS`, `HP_LEVELS` and `HP_COMPONENTS` of the header.
 pub(crate) const BLOCKS: i32 = 9;
 pub(crate) const LEVELS: i32 = 10;
 pub(crate) const COMPONENTS: i32 = 11;
@@ -110,7 +110,7 @@ pub(crate) fn shape_of(array: &CArray, own: usize, on_grid: bool, name: &str) ->
         LEVELS => Ok(AxisRole::Levels),
         COMPONENTS => Ok(AxisRole::Components),
         other => Err(Failure::argument(format!(
-            "{name}.role[{axis}]: expected HP_CELLS, HP_BLOCKS, HP_LEVELS or HP_COMPONENTS, found {other}"
+            "{name}.role[{axis}]: expected HP_CELLS, HP_CELL_BLOCKS, HP_LEVELS or HP_COMPONENTS, found {other}"
         ))),
     });
     let roles = match array.role[..axes].iter().all(|&role| role == 0) {

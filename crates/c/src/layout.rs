@@ -74,7 +74,7 @@ pub fn numbers() -> Vec<(&'static str, i64)> {
         ("HP_MIN", comm::REDUCTIONS[1].0),
         ("HP_MAX", comm::REDUCTIONS[2].0),
         ("HP_CELLS", array::CELLS),
-        ("HP_BLOCKS", array::BLOCKS),
+        ("HP_CELL_BLOCKS", array::BLOCKS),
         ("HP_LEVELS", array::LEVELS),
         ("HP_COMPONENTS", array::COMPONENTS),
         ("HP_DEFAULT", stream::DEFAULT),

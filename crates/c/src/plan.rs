@@ -8,7 +8,7 @@ use haloport::device::Pointer;
 use haloport::exchange::{Combine, ExchangeError};
 use haloport::{AnyDevice, BindOptions, DataPath, Exchange, Passed};
 
-use crate::arguments::{Struct, check_place, clear, count, make, sized, slice, text, write};
+use crate::arguments::{Struct, check_place, clear, count, expect_zero, make, sized, slice, text, write};
 use crate::array::CArray;
 use crate::comm::agree;
 use crate::domains::{AnyPattern, Domains, any_of_handle};
@@ -234,6 +234,7 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
         let accumulate = text(options.accumulate, "options.accumulate")?;
         (options, path, accumulate)
     };
+    expect_zero(options.unused, "options.unused")?;
     let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));
     let path = path.map(|path| path.parse::<DataPath>()).transpose();
     Ok(Options {

@@ -153,7 +153,15 @@ failures! {
 
 impl From<ExchangeError> for Failure {
     fn from(error: ExchangeError) -> Failure {
-        Failure { status: exchange(&error), text: error.to_string().replace("BindOptions::", "options.") }
+        let text = match &error {
+            ExchangeError::Poisoned(reason) => {
+                format!(
+                    "an exchange of the plan failed: {reason}; free the plan and make it again, on all ranks"
+                )
+            }
+            error => error.to_string().replace("BindOptions::", "options."),
+        };
+        Failure { status: exchange(&error), text }
     }
 }
 

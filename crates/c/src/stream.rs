@@ -4,6 +4,7 @@ use haloport::device::{Device, DeviceError, Pointer, any};
 use haloport::sycl::{SyclDevice, SyclStream};
 use haloport::{AnyDevice, Schedule};
 
+use crate::arguments::expect_zero;
 use crate::status::Failure;
 
 /// `hp_stream` of the header.
@@ -33,6 +34,7 @@ impl Queue {
     /// # Safety
     /// The handle is that of a live queue of the kind that `stream` names.
     pub(crate) unsafe fn of(stream: CStream) -> Result<Option<Queue>, Failure> {
+        expect_zero(stream.unused, "options.queue.unused")?;
         let (device, stream) = match stream.kind {
             DEFAULT => return Ok(None),
             // SAFETY: the caller's promise.
@@ -78,6 +80,7 @@ impl Order {
         devices: &[AnyDevice],
         queue: Option<&Queue>,
     ) -> Result<Order, Failure> {
+        expect_zero(stream.unused, "stream.unused")?;
         let device = devices.iter().find(|device| !matches!(device, AnyDevice::Cpu(_)));
         match (stream.kind, device) {
             // Nothing of the program is in the default stream of a device of OpenCL.

@@ -7,6 +7,7 @@ use haloport::mpi;
 use haloport_core::launcher;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyInt};
 
 use crate::arguments::{count, count_or, number, type_name};
@@ -22,7 +23,8 @@ use crate::process::{self, Held};
 /// Parameters
 /// ----------
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
-///     A communicator of mpi4py, or the handle of an ``MPI_Comm`` as an integer: it is duplicated, which is collective.
+///     A communicator of mpi4py, or the handle of an ``MPI_Comm`` as an integer: it is duplicated, which is collective;
+///     MPI's world once, whichever call is the first.
 ///     ``None``: MPI's world if mpi4py was imported and has initialised MPI, otherwise this process alone.
 ///
 /// Raises
@@ -183,13 +185,19 @@ impl Communicator {
     /// MPI's world if the program uses MPI, else this process alone.
     fn of_program(py: Python<'_>) -> PyResult<Communicator> {
         let modules = py.import("sys")?.getattr("modules")?;
-        if let Ok(mpi) = modules.get_item("mpi4py.MPI")
-            && is_running(&mpi)?
+        let mpi = modules.get_item("mpi4py.MPI").ok();
+        if let Some(mpi) = &mpi
+            && is_running(mpi)?
         {
             return Communicator::duplicate(&mpi.getattr("COMM_WORLD")?);
         }
-        kept(&ALONE, || {
-            check_launcher(1, "this process, which has not imported mpi4py.MPI,")?;
+        kept(py, &ALONE, || {
+            match mpi {
+                Some(_) => {
+                    check_launcher(1, "this process, in which MPI is not initialised or was finalised,")?
+                }
+                None => check_launcher(1, "this process, which has not imported mpi4py.MPI,")?,
+            }
             let mut ranks = haloport::comm::threads(1).or_raise()?;
             ranks.pop().ok_or_else(|| PyValueError::new_err("there is no rank"))
         })
@@ -211,7 +219,7 @@ impl Communicator {
             )));
         };
         if comm.eq(&world)? {
-            kept(&WORLD, || from_handle(py, handle))?.watched(py)
+            kept(py, &WORLD, || from_handle(py, handle))?.watched(py)
         } else {
             let cartesian = Cartesian::of(comm)?;
             Communicator::with_cartesian(from_handle(py, handle)?, cartesian).watched(py)
@@ -239,17 +247,19 @@ impl Cartesian {
     }
 }
 
-/// The communicator that was made first.
+/// The communicator that was made first. Threads that ask for it at once wait for the first of them, while others run: to
+/// duplicate a communicator is collective, so each rank does it once.
 fn kept(
+    py: Python<'_>,
     place: &Mutex<Option<Communicator>>,
     make: impl FnOnce() -> PyResult<haloport::Communicator>,
 ) -> PyResult<Communicator> {
-    let known = || place.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = &*known() {
+    let mut known = place.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = &*known {
         return Ok(known.clone());
     }
     let made = Communicator::new(make()?);
-    Ok(known().get_or_insert(made).clone())
+    Ok(known.insert(made).clone())
 }
 
 /// Whether MPI is initialised and not finalised, as mpi4py knows it.
@@ -308,7 +318,7 @@ fn check_launcher(ranks: usize, what: &str) -> PyResult<()> {
     match started {
         Some((name, started)) if ranks == 1 && started > 1 => Err(ExchangeError::new_err(format!(
             "{what} has 1 rank, but the launcher has started {started} processes ({name}={started}): each would run \
-             alone. Import mpi4py.MPI first, built for the MPI of the launcher, or start the program with the launcher \
+             alone. Import mpi4py.MPI first, built for the MPI of the launcher, which initialises MPI, or start the program with the launcher \
              of mpi4py's MPI; if each is meant to run alone, pass comm=haloport.threads(1)[0]"
         ))),
         _ => Ok(()),

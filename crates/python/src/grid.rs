@@ -47,7 +47,7 @@ use crate::whole;
 ///     reaches beyond the array, although `interior` has them.
 /// cubed_sphere : bool
 ///     Whether the grid is a cubed sphere: axis 0 are its six tiles, axes 1 and 2 have the same extent, and an axis of levels
-///     may follow. Halos cross the edges of tiles, whose axes may be turned against each other.
+///     may follow. Halos cross the edges of tiles, where an axis of one tile may go on as another axis of the next, or in the other direction.
 /// fold : str, optional
 ///     A tripolar grid: the upper end of the last axis but one, y, is folded onto itself along the last one, x, which is
 ///     then periodic: about centres of cells, ``"cell"`` (ORCA2, ORCA025, ORCA12), or about corners, ``"corner"`` (ORCA05,
@@ -86,7 +86,7 @@ impl Grid {
     #[new]
     #[pyo3(
         signature = (
-            shape, *, halo=None, periodic=None, corners=None, parts=None, domains=None, like=None, clipped=None,
+            shape, *more, halo=None, periodic=None, corners=None, parts=None, domains=None, like=None, clipped=None,
             cubed_sphere=None, fold=None, points=None, comm=None
         ),
         text_signature = "(shape, *, halo=1, periodic=False, corners=True, parts=None, domains=None, like=None, \
@@ -96,6 +96,7 @@ impl Grid {
     fn py_new(
         py: Python<'_>,
         shape: &Bound<'_, PyAny>,
+        more: &Bound<'_, PyTuple>,
         halo: Option<&Bound<'_, PyAny>>,
         periodic: Option<&Bound<'_, PyAny>>,
         corners: Option<&Bound<'_, PyAny>>,
@@ -109,7 +110,7 @@ impl Grid {
         comm: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Grid> {
         let comm = Communicator::of(comm, py)?;
-        let checked = counts(shape, "shape").and_then(|shape| {
+        let checked = one_shape(shape, more).and_then(|shape| {
             let cart = comm.cartesian().map(|cart| CutAxes::of(cart, py, shape.len())).transpose()?;
             let is_split = parts.is_none() && domains.is_none() && like.is_none();
             let parts = cart.as_ref().filter(|_| is_split).map(|cart| cart.parts.as_any()).or(parts);
@@ -450,6 +451,17 @@ impl Grid {
         let (rank, ranks) = (comm.rank(), comm.size());
         Ok(format!("<haloport.Grid {shape}, halo {halo}, periodic {periodic}, rank {rank} of {ranks}>"))
     }
+}
+
+/// The shape of a grid. `more`: arguments by position that follow, as in ``Grid(64, 48)``.
+fn one_shape(shape: &Bound<'_, PyAny>, more: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
+    if more.is_empty() {
+        return counts(shape, "shape");
+    }
+    let found = more.len() + 1;
+    Err(PyTypeError::new_err(format!(
+        "shape: expected one tuple, as in Grid((64, 48)), found {found} arguments by position; pass all others by name"
+    )))
 }
 
 impl Grid {

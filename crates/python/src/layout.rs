@@ -26,7 +26,8 @@ use crate::device::Device;
 ///     ``"blocks"`` and ``"cells"`` if the cells lie in blocks (nproma). Further axes are ``"levels"``, at most one
 ///     ``"components"``. By default the axes of the grid, or the cells, come first, in their order, then the others.
 /// strides : sequence of int, optional
-///     The distance in elements between neighbours along each axis, of either sign. By default that of C order.
+///     The distance in bytes between neighbours along each axis, of either sign, as of an array of NumPy. By default that of C
+///     order.
 /// origin : sequence of int, optional
 ///     On a grid, the index of the first owned cell in the array along each axis of the grid. By default the width of
 ///     the halo; the extents must then fit exactly.
@@ -77,7 +78,7 @@ impl Layout {
                     strides.len()
                 )));
             }
-            Some(strides) => strides,
+            Some(strides) => in_elements(&strides, &shape, element.bytes())?,
             None => contiguous(&shape)?,
         };
         let shape = ArrayShape { extents: shape, strides, roles: axes_of(axes)?, origin };
@@ -106,10 +107,11 @@ impl Layout {
         PyTuple::new(py, named).map(Some)
     }
 
-    /// The distance in elements between neighbours along each axis.
+    /// The distance in bytes between neighbours along each axis.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, &self.spec.shape.strides)
+        let bytes = self.spec.element.bytes() as i128;
+        PyTuple::new(py, self.spec.shape.strides.iter().map(|&stride| stride as i128 * bytes))
     }
 
     /// The index of the first owned cell; ``None`` if the caller has set none.
@@ -191,6 +193,18 @@ impl Spec {
         let array = &described.array;
         let (extents, strides) = (array.shape().to_vec(), array.strides().to_vec());
         Spec { shape: ArrayShape { extents, strides, roles, origin: None }, element: array.element() }
+    }
+}
+
+/// Strides in bytes as strides in elements. Along an axis of one cell they have no effect.
+fn in_elements(strides: &[isize], shape: &[usize], bytes: usize) -> PyResult<Vec<isize>> {
+    let bytes = bytes as isize;
+    let wrong = strides.iter().zip(shape).find(|(stride, extent)| *stride % bytes != 0 && **extent > 1);
+    match wrong {
+        Some((stride, _)) => Err(PyValueError::new_err(format!(
+            "strides: expected multiples of the {bytes} bytes of an element, found {stride}"
+        ))),
+        None => Ok(strides.iter().map(|stride| stride / bytes).collect()),
     }
 }
 

@@ -11,6 +11,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::arrays::describe::describe;
 use crate::arrays::described::Described;
 use crate::arrays::described::Keep;
+use crate::arrays::element::dtype_name;
 use crate::arrays::expected::named;
 use crate::arrays::expected::{Expected, ExpectedAxis};
 use crate::arrays::torch::is_tensor;
@@ -157,10 +158,10 @@ impl Prepared {
             });
             if (field.element, field.device.id()) != (spec.element, device.id()) {
                 return Err(PyValueError::new_err(format!(
-                    "{name}, domain {domain}: expected elements of type {} on {}, found {} on {}",
-                    field.element,
+                    "{name}, domain {domain}: expected elements of dtype {} on {}, found {} on {}",
+                    dtype_name(field.element),
                     field.device.name(),
-                    spec.element,
+                    dtype_name(spec.element),
                     device.name()
                 )));
             }

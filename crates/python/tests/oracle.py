@@ -181,7 +181,7 @@ class Block:
     def layout(self, axes: Axes | None, device: Any = None) -> haloport.Layout:
         """The layout as the package takes it."""
         dtype = self.dtype
-        strides = None if self.is_contiguous else self.strides
+        strides = None if self.is_contiguous else [stride * np.dtype(dtype).itemsize for stride in self.strides]
         return haloport.Layout(
             self.shape, dtype, axes, strides=strides, origin=self.cells.origin, device=device
         )

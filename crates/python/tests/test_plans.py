@@ -92,7 +92,7 @@ def test_layouts_and_devices_are_values() -> None:
         make((3, 6), "f8"),
         make((6, 3), "f8", [0, "levels"]),
         make((6, 3), "f8", ["levels", 0]),
-        make((6, 3), "f8", strides=(1, 6)),
+        make((6, 3), "f8", strides=(8, 48)),
         make((6, 3), "f8", origin=(2,)),
         make((6, 3), "M8[s]"),
         make((6, 3), "M8[ns]"),
@@ -105,7 +105,7 @@ def test_layouts_and_devices_are_values() -> None:
             assert same == layout and hash(same) == hash(layout) and repr(same) == repr(layout)
             assert (same.strides, same.origin, same.axes) == (layout.strides, layout.origin, layout.axes)
     # By what they mean, not by how they were written.
-    same = make([6, np.int64(3)], np.float64, strides=(3, 1), device="cpu")
+    same = make([6, np.int64(3)], np.float64, strides=(24, 8), device="cpu")
     assert same == layouts[0] and hash(same) == hash(layouts[0]) and same.device is None
     assert layouts[0] != "a layout" and layouts[0] is not None
     grid = row(haloport.threads(1)[0])
@@ -804,19 +804,19 @@ def test_lists_name_cells_in_order(ranks: Ranks) -> None:
 
 
 def test_layouts(ranks: Ranks) -> None:
-    layout = haloport.Layout((3, 5, 2), "f4", ("levels", 0, "components"), strides=(1, 6, 3), origin=(2,))
-    assert layout.shape == (3, 5, 2) and layout.dtype == np.float32 and layout.strides == (1, 6, 3)
+    layout = haloport.Layout((3, 5, 2), "f4", ("levels", 0, "components"), strides=(4, 24, 12), origin=(2,))
+    assert layout.shape == (3, 5, 2) and layout.dtype == np.float32 and layout.strides == (4, 24, 12)
     assert layout.axes == ("levels", 0, "components") and layout.origin == (2,) and layout.device is None
     plain = haloport.Layout((3, 5), "i2")
-    assert plain.strides == (5, 1) and plain.axes is None and plain.origin is None
+    assert plain.strides == (10, 2) and plain.axes is None and plain.origin is None
 
     def check(comm: Comm) -> None:
         grid = row(comm)
         u, v = np.zeros((6, 3), "f4", order="F"), np.zeros((2, 6), "i8")
         plan = grid.plan(u, haloport.Layout(v.shape, v.dtype, ("levels", 0)))
         one, two = plan.layouts
-        assert one.shape == (6, 3) and one.strides == (1, 6) and one.dtype == "f4" and one.axes is None
-        assert two.shape == (2, 6) and two.strides == (6, 1) and two.dtype == "i8" and two.axes == ("levels", 0)
+        assert one.shape == (6, 3) and one.strides == (4, 24) and one.dtype == "f4" and one.axes is None
+        assert two.shape == (2, 6) and two.strides == (48, 8) and two.dtype == "i8" and two.axes == ("levels", 0)
         assert not plan.fixed
         # Layouts of one plan make another one.
         again = grid.plan(*plan.layouts)

@@ -82,7 +82,7 @@ impl Endpoint {
         if comm.is_null(mpi) {
             return Err(failed(
                 "MPI_Comm_dup",
-                "the communicator is null: this rank is in no group of its split",
+                "the communicator is null: it was freed, or this rank is in no group of its split",
             ));
         }
         if comm.is_inter(&permit)? {

@@ -268,7 +268,7 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
     }
     like = six(), like.axes = 2, like.extent[1] = 3, like.stride[0] = 8; /* and 0: cells overlap */
     REFUSED(HP_ARGUMENT, "like[0]", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
-    int32_t roles[] = {-1, HP_CELLS + 1, HP_CELLS + 4, HP_BLOCKS, HP_LEVELS, HP_COMPONENTS, 99};
+    int32_t roles[] = {-1, HP_CELLS + 1, HP_CELLS + 4, HP_CELL_BLOCKS, HP_LEVELS, HP_COMPONENTS, 99};
     for (int i = 0; i < 7; i++) {
         like = six(), like.role[0] = roles[i];
         REFUSED(HP_ARGUMENT, "", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
@@ -290,7 +290,7 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
     like.origin[0] = -1;
     REFUSED(HP_ARGUMENT, "origin", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
     /* Blocks of cells: too few of them. */
-    like = six(), like.axes = 2, like.extent[0] = 1, like.extent[1] = 2, like.role[0] = HP_BLOCKS, like.role[1] = HP_CELLS;
+    like = six(), like.axes = 2, like.extent[0] = 1, like.extent[1] = 2, like.role[0] = HP_CELL_BLOCKS, like.role[1] = HP_CELLS;
     REFUSED(HP_ARGUMENT, "blocks", hp_plan_create(mesh, 1, &like, NULL, NULL, &made));
     like.extent[1] = 0;
     REFUSED(HP_ARGUMENT, "", hp_plan_create(mesh, 1, &like, NULL, NULL, &made));
@@ -313,6 +313,10 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
     REFUSED(HP_REFUSED, "", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
     options.in_flight = 2, options.fixed = 1;
     REFUSED(HP_REFUSED, "", hp_plan_create(pattern, 1, &like, data, &options, &made));
+    options = usual, options.unused = 1;
+    REFUSED(HP_ARGUMENT, "options.unused: expected 0, found 1", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    options = usual, options.queue.unused = 3;
+    REFUSED(HP_ARGUMENT, "options.queue.unused: expected 0, found 3", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
     options = usual, options.threads = -1;
     REFUSED(HP_ARGUMENT, "threads", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
     options = usual, options.path = "by hand";
@@ -474,6 +478,8 @@ static void exchanges(hp_pattern *pattern) {
         hp_stream stream = {kind, 0, 0};
         if (kind < HP_DEFAULT || kind > HP_SYCL) REFUSED(HP_ARGUMENT, "stream.kind", hp_exchange(plan, data, stream));
     }
+    hp_stream stream = {HP_DEFAULT, 2, 0};
+    REFUSED(HP_ARGUMENT, "stream.unused: expected 0, found 2", hp_exchange(plan, data, stream));
     CHECK(hp_exchange(plan, data, STREAM)); /* it is as it was */
     CHECK(hp_start(plan, data, STREAM, NULL));
     REFUSED(HP_IN_FLIGHT, "larger `options.in_flight`", hp_start(plan, data, STREAM, NULL));

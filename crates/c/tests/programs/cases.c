@@ -116,7 +116,7 @@ static array draw_array(const shared *of, int field, int own, const int64_t *ext
     int roles[MOST_AXES], axes = 0;
     for (int axis = 0; axis < own; axis++) roles[axes++] = HP_CELLS + axis;
     int blocked = !of->grid && !simple && below(random, 2);
-    if (blocked) roles[axes++] = HP_BLOCKS;
+    if (blocked) roles[axes++] = HP_CELL_BLOCKS;
     if (of->field[field].levels) roles[axes++] = HP_LEVELS;
     if (of->field[field].components) roles[axes++] = HP_COMPONENTS;
     for (int axis = axes - 1; axis > 0; axis--) {
@@ -127,7 +127,7 @@ static array draw_array(const shared *of, int field, int own, const int64_t *ext
     like.axes = axes;
     for (int axis = 0; axis < axes; axis++) {
         int role = like.role[axis] = roles[axis];
-        if (role == HP_BLOCKS) {
+        if (role == HP_CELL_BLOCKS) {
             made.block_axis = axis;
         } else if (role == HP_LEVELS) {
             made.level_axis = axis, like.extent[axis] = of->field[field].levels;

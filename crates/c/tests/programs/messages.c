@@ -463,12 +463,27 @@ enum { THREADS = 0 };
 enum { THREADS = 1 };
 #endif
 
-/* The round of a rank that waits in vain fails for good. */
+/* The round and the exchange of a rank that waits in vain fail for good. */
 static void time_out(const participant *me) {
     hp_sparse *sparse;
+    hp_pattern *pattern;
+    hp_plan *plan;
+    double cells[6] = {0};
+    void *data[] = {cells};
     int32_t ready = 0;
+    hp_grid grid = HP_GRID_INIT;
+    hp_array like = HP_ARRAY_INIT;
+    grid.axes = 1, grid.cells[0] = 4 * me->of.ranks, grid.halo_lower[0] = grid.halo_upper[0] = 1, grid.periodic[0] = 1;
+    like.type = HP_F64, like.axes = 1, like.extent[0] = 6;
+    CHECK(hp_pattern_grid(me->comm, &grid, HP_SPLIT, NULL, &pattern));
+    CHECK(hp_plan_create(pattern, 1, &like, NULL, NULL, &plan));
     CHECK(hp_sparse_create(me->comm, &sparse));
+    CHECK(hp_comm_barrier(me->comm));
     CHECK(hp_comm_set_time_limit(me->comm, 0.05));
+    if (me->rank == 0 && me->of.ranks > 1) {
+        REFUSED(HP_TIME_LIMIT, "time limit", hp_exchange(plan, data, (hp_stream){HP_DEFAULT, 0, 0}));
+        REFUSED(HP_POISONED, "free the plan and make it again, on all ranks", hp_exchange(plan, data, (hp_stream){HP_DEFAULT, 0, 0}));
+    }
     if (me->rank == 0 && me->of.ranks > 1) {
         REFUSED(HP_TIME_LIMIT, "time limit", hp_sparse_exchange(sparse, 0, NULL, NULL, NULL, NULL, NULL));
         REFUSED(HP_POISONED, "poisoned", hp_sparse_start(sparse, 0, NULL, NULL, NULL));
@@ -479,6 +494,8 @@ static void time_out(const participant *me) {
     CHECK(hp_comm_set_time_limit(me->comm, 20));
     CHECK(hp_comm_barrier(me->comm));
     CHECK(hp_sparse_free(sparse));
+    CHECK(hp_plan_free(plan));
+    CHECK(hp_pattern_free(pattern));
 }
 
 static void *refuse(void *argument) {

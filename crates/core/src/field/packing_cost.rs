@@ -47,8 +47,8 @@ pub(crate) const PAST_CACHES: usize = 8192;
 /// cores: packing took 0.75 to 0.93 of the time for 1 to 66 KiB, 0.89 and 0.96 for 132 KiB, 0.95 and 1.19 for 205 KiB.
 const BY_THREADS_IN_TURNS: usize = 128 << 10;
 
-/// The same for processes, whose copies are dearer beside their turns: 0.64 to 0.72 for 2.5 and 9 KiB, 0.80 to 0.90 for 14 to 26
-/// KiB, 0.92 and 0.95 for 34 KiB, 0.98 for 43 KiB, 1.0 and 1.15 for 66 KiB.
+/// The same for processes, which pack into shared memory: 0.64 to 0.72 for 2.5 and 9 KiB, 0.80 to 0.90 for 14 to 26 KiB, 0.92 and
+/// 0.95 for 34 KiB, 0.98 for 43 KiB, 1.0 and 1.15 for 66 KiB.
 const BY_PROCESSES_IN_TURNS: usize = 40 << 10;
 
 /// The size of a cache line. Shorter runs share their line with the cells beside them.

@@ -302,8 +302,9 @@ fn a_grid_and_numbered_cells_that_differ_are_refused_on_all_ranks() {
             Ok(made.map(drop)?)
         })
     };
-    let (all, fewer, more): ([&[i64]; 2], [&[i64]; 2], [&[i64]; 2]) =
-        ([&[5, 1, 0], &[4, 2, 3]], [&[0, 1], &[2, 3, 5]], [&[5, 1, 0], &[4, 2, 6, 3]]);
+    let all: [&[i64]; 2] = [&[5, 1, 0], &[4, 2, 3]];
+    let fewer: [&[i64]; 2] = [&[0, 1], &[2, 3, 5]];
+    let more: [&[i64]; 2] = [&[5, 1, 0], &[4, 2, 6, 3]];
     let text = refusal(true, false, fewer);
     assert!(text.contains("no rank owns the cell [1, 1] with the id 4, which domain 0 of rank"), "{text}");
     let text = refusal(true, false, more);

@@ -21,6 +21,18 @@ pub(crate) fn name_elsewhere(dtype: &Bound<'_, PyAny>) -> PyResult<Option<String
     dtype.getattr("name")?.extract().map(Some)
 }
 
+/// The name of the NumPy dtype of these elements, for errors.
+pub(crate) fn dtype_name(element: ElementType) -> String {
+    match (element, element.to_string()) {
+        (ElementType::Bytes(_), text) => text,
+        (ElementType::Bf16, _) => "bfloat16".into(),
+        // NumPy counts both parts of a complex number.
+        (ElementType::Complex32, _) => "complex64".into(),
+        (ElementType::Complex64, _) => "complex128".into(),
+        (_, text) => text.replace('i', "int").replace('u', "uint").replace('f', "float"),
+    }
+}
+
 /// The element type of a NumPy dtype. Booleans, dates and time spans move as integers of their size, records and numbers
 /// that NumPy does not know as bytes.
 pub(crate) fn element_of(dtype: &Bound<'_, PyAny>) -> PyResult<ElementType> {

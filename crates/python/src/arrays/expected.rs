@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::describe::describe;
 use super::described::Described;
+use super::element::dtype_name;
 use super::meaning::meaning_of_array;
 use super::numpy;
 use super::package::is_jax;
@@ -89,15 +90,15 @@ impl Expected {
         }
         if array.element() != self.element {
             return Err(PyBufferError::new_err(format!(
-                "{name}: expected elements of type {}, found {}; pass an array like that, or make another plan",
-                self.element,
-                array.element()
+                "{name}: expected elements of dtype {}, found {}; pass an array like that, or make another plan",
+                dtype_name(self.element),
+                dtype_name(array.element())
             )));
         }
         let meaning = meaning_of_array(object, self.element)?;
         if meaning != self.meaning {
             let shown = |meaning: &str| match meaning {
-                "" => self.element.to_string(),
+                "" => dtype_name(self.element),
                 meaning => meaning.to_string(),
             };
             return Err(PyBufferError::new_err(format!(
