@@ -896,6 +896,8 @@ def test_threads_that_ask_for_the_world_at_once(programs: Programs, launcher: tu
     text = """
         import threading
         from mpi4py import MPI
+        copies = []
+        MPI.COMM_WORLD.Set_attr(MPI.Comm.Create_keyval(lambda *_: copies.append(1)), 1)
         at_once, found = threading.Barrier(4), []
         def ask():
             at_once.wait()
@@ -904,10 +906,11 @@ def test_threads_that_ask_for_the_world_at_once(programs: Programs, launcher: tu
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         for comm in found: comm.barrier()
-        print("ranks:", found[3].all_reduce(1), flush=True)
+        print(f"ranks: {found[3].all_reduce(1)}, copies: {len(copies)}", flush=True)
     """
     output = finished(programs.start(text, launcher=(*launcher, "-n", "2")))
-    assert output.count("ranks: 2") == 2, output
+    # One for messages and one for other calls.
+    assert output.count("ranks: 2, copies: 2\n") == 2, output
 
 
 def jobs_that_fail(programs: Programs, launcher: tuple[str, ...]) -> None:

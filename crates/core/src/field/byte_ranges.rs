@@ -53,7 +53,7 @@ pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>>
 fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) -> Option<Vec<Range<i64>>> {
     let bytes = element_bytes as i64;
     let (region, rows) = match cells {
-        Cells::Numbered { axes, numbers } => return ranges_of_numbered(*axes, numbers, layout, bytes),
+        Cells::ListInBox { axes, numbers } => return ranges_of_list_in_box(*axes, numbers, layout, bytes),
         Cells::Box(cells) => (layout.with_levels(cells), None),
         Cells::List(list) => {
             let past = list.iter().max().map_or(0, |last| i64::from(*last) + 1);
@@ -98,13 +98,13 @@ fn ranges_of_cells(cells: &Cells, layout: &BlockLayout, element_bytes: usize) ->
 }
 
 /// As [`ranges_of_cells`], of cells with these numbers.
-fn ranges_of_numbered(
+fn ranges_of_list_in_box(
     axes: usize,
     numbers: &[u32],
     layout: &BlockLayout,
     bytes: i64,
 ) -> Option<Vec<Range<i64>>> {
-    let cells = layout.numbered(axes, numbers)?;
+    let cells = layout.rows_in_box(axes, numbers)?;
     let first = cells.first.checked_mul(bytes)?;
     let mut rows: Vec<i64> = cells.rows.iter().map(|&row| i64::from(row)).collect();
     rows.sort_unstable();

@@ -7,7 +7,8 @@
 //!   it of an array whose axes run along cells, levels or components.
 //! - [`View`] and [`ViewMut`] access the cells from the host.
 //! - For the exchange: `untyped` fields, the bytes that neighbours read (`byte_ranges`), the memory that processes
-//!   share (`sharing`), whether cells travel packed (`packing_cost`), and components that are turned (`vector`).
+//!   share (`sharing`), whether cells travel packed (`packing_cost`), components that are turned (`vector`), and cells of a
+//!   grid that are copied one by one (`rows_in_box`).
 
 mod any;
 mod array_shape;
@@ -19,9 +20,9 @@ mod cell_blocks;
 mod error;
 mod layout;
 mod layout_options;
-mod numbered;
 mod owned;
 mod packing_cost;
+mod rows_in_box;
 mod sharing;
 mod storage;
 mod untyped;
@@ -41,8 +42,8 @@ pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
 pub(crate) use byte_ranges::ranges_of;
 pub(crate) use layout::copy_axes;
-pub(crate) use numbered::NumberedCells;
 pub(crate) use packing_cost::{LINE_BYTES, Load, PAST_CACHES};
+pub(crate) use rows_in_box::RowsInBox;
 pub(crate) use storage::{LastWrite, Storage};
 pub(crate) use untyped::{BoundField, End, FieldRef, SourceField};
 pub(crate) use vector::VectorAxes;

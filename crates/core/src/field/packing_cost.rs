@@ -81,7 +81,7 @@ impl Load {
                     (cells.cells() as usize * layout.components(), Some(run_of(&cells, layout)))
                 }
                 Cells::List(list) => (list.len().saturating_mul(layout.elements_of_cell(1)), None),
-                Cells::Numbered { axes, numbers } => {
+                Cells::ListInBox { axes, numbers } => {
                     (numbers.len().saturating_mul(layout.elements_of_cell(*axes)), None)
                 }
             };

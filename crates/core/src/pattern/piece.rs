@@ -39,7 +39,7 @@ pub enum Cells {
     List(Arc<[u32]>),
     /// Cells of a structured domain, one by one, in a [redistribution](crate::Redistribution) between a grid and numbered
     /// cells.
-    Numbered {
+    ListInBox {
         /// The number of axes of the grid.
         axes: usize,
         /// The numbers of the cells in the box of the domain: counted from 0, the last axis fastest.
@@ -65,7 +65,7 @@ impl Cells {
     pub fn count(&self) -> u128 {
         match self {
             Cells::Box(cells) => cells.cells(),
-            Cells::List(cells) | Cells::Numbered { numbers: cells, .. } => cells.len() as u128,
+            Cells::List(cells) | Cells::ListInBox { numbers: cells, .. } => cells.len() as u128,
         }
     }
 
@@ -73,14 +73,14 @@ impl Cells {
     pub fn as_box(&self) -> Option<&IndexBox> {
         match self {
             Cells::Box(cells) => Some(cells),
-            Cells::List(_) | Cells::Numbered { .. } => None,
+            Cells::List(_) | Cells::ListInBox { .. } => None,
         }
     }
 
     /// The local indices; `None` for cells of a structured domain.
     pub fn as_list(&self) -> Option<&Arc<[u32]>> {
         match self {
-            Cells::Box(_) | Cells::Numbered { .. } => None,
+            Cells::Box(_) | Cells::ListInBox { .. } => None,
             Cells::List(cells) => Some(cells),
         }
     }

@@ -349,7 +349,7 @@ fn a_cubed_sphere_is_gathered_by_ids_and_scattered() {
 
         let gather = sphere.redistribute(&list)?;
         for piece in gather.receives().values().flatten() {
-            assert!(matches!(&piece.source, Cells::Numbered { axes: 3, .. }), "{piece:?}");
+            assert!(matches!(&piece.source, Cells::ListInBox { axes: 3, .. }), "{piece:?}");
         }
         gather.bind(SourceTarget { source: &mut on_sphere, target: &mut in_list })?.run()?;
         let expected = ids.iter().flat_map(|id| [2 * id, 2 * id + 1]).map(|number| number as f64);
@@ -378,7 +378,7 @@ fn a_cubed_sphere_is_gathered_by_ids_and_scattered() {
 }
 
 #[test]
-fn fields_of_a_grid_and_of_numbered_cells_that_differ_are_refused_on_all_ranks() {
+fn fields_of_a_grid_and_of_list_in_box_cells_that_differ_are_refused_on_all_ranks() {
     type Bound = fn(&Redistribution, &CpuDevice) -> Result<(), Failure>;
     let refusal = |bind: Bound| {
         refused(2, |comm| {

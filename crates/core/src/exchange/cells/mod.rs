@@ -97,7 +97,7 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
 fn too_many_rows(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
     let at = |end, pieces: &BTreeMap<usize, Vec<Piece>>, number| {
         pieces.values().flatten().map(|piece| PieceCells::at(end, piece)).find_map(|piece| {
-            let Cells::Numbered { axes, .. } = piece.cells else { return None };
+            let Cells::ListInBox { axes, .. } = piece.cells else { return None };
             let ((_, layout), domain) = (field.at(end).0.get(piece.domain)?, piece.domain);
             layout.row_step(*axes).is_none().then(|| {
                 format!(

@@ -8,7 +8,7 @@ use crate::device::{
     SignChange,
 };
 use crate::domain::{MAX_AXES, Orientation};
-use crate::field::{BlockLayout, BoundField, End, NumberedCells, copy_axes};
+use crate::field::{BlockLayout, BoundField, End, RowsInBox, copy_axes};
 use crate::pattern::{Cells, Piece};
 
 /// Cells in a field or in a message, with their addresses.
@@ -65,8 +65,8 @@ impl Side {
         element_bytes: usize,
     ) -> Option<Side> {
         let (region, rows) = match cells {
-            Cells::Numbered { axes, numbers } => {
-                return Side::of_numbered(pointer, layout, (*axes, numbers), element_bytes);
+            Cells::ListInBox { axes, numbers } => {
+                return Side::of_list_in_box(pointer, layout, (*axes, numbers), element_bytes);
             }
             Cells::Box(cells) => (layout.with_levels(cells), None),
             Cells::List(list) => {
@@ -95,13 +95,13 @@ impl Side {
 
     /// As [`new`](Side::new), of cells with these numbers in a box. They are rows along axis 0, as those of a list are, and the
     /// levels follow from axis 1 on.
-    fn of_numbered(
+    fn of_list_in_box(
         pointer: Pointer,
         layout: &BlockLayout,
         (axes, numbers): (usize, &[u32]),
         element_bytes: usize,
     ) -> Option<Side> {
-        let NumberedCells { first, step, rows, levels } = layout.numbered(axes, numbers)?;
+        let RowsInBox { first, step, rows, levels } = layout.rows_in_box(axes, numbers)?;
         let in_bytes = |stride: i64| stride as isize * element_bytes as isize;
         let along: [(usize, isize); MAX_COPY_AXES] = std::array::from_fn(|axis| match axis {
             0 => (rows.len(), in_bytes(step)),

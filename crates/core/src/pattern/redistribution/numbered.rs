@@ -87,7 +87,7 @@ pub(super) fn of_each(
     target_axes: Option<usize>,
 ) -> BTreeMap<usize, Vec<Piece>> {
     let numbered = |cells: Cells, axes: Option<usize>| match (cells, axes) {
-        (Cells::List(numbers), Some(axes)) => Cells::Numbered { axes, numbers },
+        (Cells::List(numbers), Some(axes)) => Cells::ListInBox { axes, numbers },
         (cells, _) => cells,
     };
     let of_piece = |piece: Piece| Piece {

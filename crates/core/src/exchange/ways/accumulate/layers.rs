@@ -46,7 +46,7 @@ impl Layers {
                     Cells::Box(cells) => of_box(cells, boxes.entry(domain).or_default()),
                     Cells::List(list) => of_list(list, arrived.entry(domain).or_default()),
                     // Of redistributions, which accumulate nothing.
-                    Cells::Numbered { .. } => (Vec::new(), None),
+                    Cells::ListInBox { .. } => (Vec::new(), None),
                 };
                 layers.twice =
                     layers.twice.or_else(|| twice.map(|cell| format!("the cell {cell} of domain {domain}")));

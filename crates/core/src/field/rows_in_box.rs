@@ -6,7 +6,7 @@ use super::BlockLayout;
 use crate::domain::MAX_AXES;
 
 /// Cells of a box, as rows of a copy.
-pub(crate) struct NumberedCells {
+pub(crate) struct RowsInBox {
     /// The offset of row 0 in elements, for the first of the exchanged levels.
     pub(crate) first: i64,
     /// The distance from one row to the next, in elements.
@@ -20,7 +20,7 @@ pub(crate) struct NumberedCells {
 impl BlockLayout {
     /// The owned cells with these `numbers`, which count along the first `axes` axes, the last of them fastest. `None` if a
     /// number is beyond the owned cells, or if a row does not fit into 32 bits.
-    pub(crate) fn numbered(&self, axes: usize, numbers: &[u32]) -> Option<NumberedCells> {
+    pub(crate) fn rows_in_box(&self, axes: usize, numbers: &[u32]) -> Option<RowsInBox> {
         let (owned, (lowest, step)) = (self.owned(), self.row_step(axes)?);
         let along: Vec<(usize, i64)> =
             (0..axes).rev().map(|axis| (owned.extent(axis), self.strides()[axis])).collect();
@@ -42,7 +42,7 @@ impl BlockLayout {
             let further = axes + axis;
             (owned.extent(further), self.strides().get(further).copied().unwrap_or(1))
         });
-        Some(NumberedCells { first: corner + lowest, step, rows, levels })
+        Some(RowsInBox { first: corner + lowest, step, rows, levels })
     }
 
     /// Of the owned cells, along the first `axes` axes: the offset of the lowest one in memory from the first one, and the
