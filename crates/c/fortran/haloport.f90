@@ -811,8 +811,9 @@ contains
   ! A redistribution takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
   ! communicator: a transpose, all cells on one rank, new parts. Between a grid and a mesh, the id of a cell of the grid is its number,
   ! counted from 0 with the first axis fastest: i - 1 + nx*(j - 1). With `fill_halo`, the halo of the target is filled too, but not
-  ! from a mesh to a grid; otherwise it keeps its values. Plans of it have the arrays of the source and those of the target by turns, one for each domain, of one type, in
-  ! any layouts; `halo` and `lower` hold for all of them on a grid. While an exchange is in flight, the program writes no source, and leaves the target alone. Collective.
+  ! from a mesh to a grid; otherwise it keeps its values. Plans of it have the arrays of the source and those of the target by turns,
+  ! one for each domain, of one type, in any layouts; `halo` and `lower` hold for all of them on a grid. While an exchange is in
+  ! flight, the program writes no source, and leaves the target alone. Collective.
   subroutine redistribution_of_patterns(pattern, source, target, fill_halo, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_pattern), intent(in) :: source, target

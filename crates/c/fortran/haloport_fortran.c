@@ -84,7 +84,8 @@ static size_t replaced(const char *text, int about, int axes, char *to, size_t r
     }
     if (strncmp(text, "axis ", 5) == 0 && isdigit((unsigned char)text[5])) {
         long long axis = strtoll(text + 5, &end, 10);
-        int of_grid = about == OF_A_GRID || (axes > 0 && *end != ':');
+        /* Levels follow the axes of the grid. */
+        int of_grid = (about == OF_A_GRID || (axes > 0 && *end != ':')) && axis < axes;
         snprintf(to, room, "axis %lld", of_grid ? axes - axis : axis + 1);
         return (size_t)(end - text);
     }

@@ -235,8 +235,8 @@ hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp
  * A redistribution: takes the cells that `source` owns to their owners in `target`, a pattern of the same cells on the same
  * communicator, on any ranks: a transpose, all cells on one rank, new parts. Each may have any domains on a rank, or none. Plans are
  * made of it as of a pattern, and it is described and freed as one; other calls take the source or the target. Halos of the target
- * keep their values, if `fill_halo` is 0; otherwise they are filled, too, but not from a mesh to a grid. Between the two, the id of a
- * cell of a grid is its number, counted from 0 with the last axis fastest. HP_REFUSED, on all ranks, if the cells are not the
+ * keep their values, if `fill_halo` is 0; otherwise they are filled, too, but not from a mesh to a grid. Between a grid and a mesh, the
+ * id of a cell of the grid is its number, counted from 0 with the last axis fastest. HP_REFUSED, on all ranks, if the cells are not the
  * same; patterns of hp_pattern_lists have no cells that others have. Collective.
  */
 hp_status hp_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t fill_halo, hp_pattern **redistribution);
@@ -259,7 +259,7 @@ hp_status hp_pattern_free(hp_pattern *pattern);
 /* What an axis of an array is: HP_CELLS + k, axis k of the grid; of other patterns HP_CELLS, the cells. */
 enum {
     HP_CELLS = 1,
-    HP_CELL_BLOCKS = 9,     /* the blocks in which cells lie (nproma); HP_CELLS is then the axis within a block */
+    HP_CELL_BLOCKS = 9, /* the blocks in which cells lie (nproma); HP_CELLS is then the axis within a block */
     HP_LEVELS = 10,    /* levels, or any other axis along which every cell has elements */
     HP_COMPONENTS = 11 /* at most one axis */
 };

@@ -23,8 +23,8 @@ use crate::process::{self, Held};
 /// Parameters
 /// ----------
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
-///     A communicator of mpi4py, or the handle of an ``MPI_Comm`` as an integer: it is duplicated, which is collective;
-///     MPI's world once, whichever call is the first.
+///     A communicator of mpi4py, or the handle of an ``MPI_Comm`` as an integer: it is duplicated, which is collective.
+///     MPI's world is duplicated once in each process, by the first call that needs it.
 ///     ``None``: MPI's world if mpi4py was imported and has initialised MPI, otherwise this process alone.
 ///
 /// Raises

@@ -66,7 +66,8 @@ impl Layout {
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Layout> {
         let shape = counts(shape, "shape")?;
-        let strides = strides.map(|strides| numbers(strides, "strides", "whole numbers")).transpose()?;
+        let strides =
+            strides.map(|strides| numbers::<i128>(strides, "strides", "whole numbers")).transpose()?;
         let origin = origin.map(|origin| counts(origin, "origin")).transpose()?;
         let dtype = dtype_of(dtype)?;
         let element = element_of(&dtype)?;
@@ -197,15 +198,18 @@ impl Spec {
 }
 
 /// Strides in bytes as strides in elements. Along an axis of one cell they have no effect.
-fn in_elements(strides: &[isize], shape: &[usize], bytes: usize) -> PyResult<Vec<isize>> {
-    let bytes = bytes as isize;
-    let wrong = strides.iter().zip(shape).find(|(stride, extent)| *stride % bytes != 0 && **extent > 1);
-    match wrong {
-        Some((stride, _)) => Err(PyValueError::new_err(format!(
+fn in_elements(strides: &[i128], shape: &[usize], bytes: usize) -> PyResult<Vec<isize>> {
+    let bytes = bytes as i128;
+    let in_elements = |(&stride, &extent): (&i128, &usize)| match isize::try_from(stride / bytes) {
+        Ok(elements) if stride % bytes == 0 || extent <= 1 => Ok(elements),
+        Ok(_) => Err(PyValueError::new_err(format!(
             "strides: expected multiples of the {bytes} bytes of an element, found {stride}"
         ))),
-        None => Ok(strides.iter().map(|stride| stride / bytes).collect()),
-    }
+        Err(_) => Err(PyValueError::new_err(format!(
+            "strides: expected fewer than 2^63 elements of {bytes} bytes, found {stride} bytes"
+        ))),
+    };
+    strides.iter().zip(shape).map(in_elements).collect()
 }
 
 /// The argument `axes` of a call.

@@ -28,6 +28,7 @@ mod error;
 mod event;
 mod exchanges;
 mod grid;
+mod grid_arguments;
 mod interrupt;
 mod kernel;
 mod layout;

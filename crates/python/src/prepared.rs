@@ -11,7 +11,7 @@ use pyo3::types::{PyList, PyTuple};
 use crate::arrays::describe::describe;
 use crate::arrays::described::Described;
 use crate::arrays::described::Keep;
-use crate::arrays::element::dtype_name;
+use crate::arrays::element::{dtype_name, meant_name};
 use crate::arrays::expected::named;
 use crate::arrays::expected::{Expected, ExpectedAxis};
 use crate::arrays::torch::is_tensor;
@@ -216,10 +216,7 @@ impl Prepared {
             let [source, target] = pair else { continue };
             let known = !source.is_untyped && !target.is_untyped;
             if known && source.element == target.element && source.meaning != target.meaning {
-                let shown = |field: &PreparedField| match &field.meaning[..] {
-                    "" => field.element.to_string(),
-                    meaning => meaning.to_string(),
-                };
+                let shown = |field: &PreparedField| meant_name(&field.meaning, field.element);
                 return Err(PyValueError::new_err(format!(
                     "fields {} and {}: expected elements of one dtype, found {} in the source and {} in the target",
                     2 * number,

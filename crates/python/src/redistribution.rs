@@ -33,7 +33,8 @@ impl Redistribution {
     ///     transpose. On a rank with several domains on a side, that array is a sequence of arrays; without domains there, an
     ///     array of `empty`, or an empty list.
     /// axes, fixed, in_flight, path
-    ///     As for `Grid.plan`.
+    ///     As for `Grid.plan`. ``axes`` holds for all arrays: between a grid and a mesh, leave it out, and pass views whose levels
+    ///     are last, as of ``numpy.moveaxis``.
     /// vector : sequence, optional
     ///     As for `Grid.plan`, with an entry for each pair.
     ///

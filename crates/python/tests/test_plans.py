@@ -93,6 +93,7 @@ def test_layouts_and_devices_are_values() -> None:
         make((6, 3), "f8", [0, "levels"]),
         make((6, 3), "f8", ["levels", 0]),
         make((6, 3), "f8", strides=(8, 48)),
+        make((2, 2**60), "f8"),
         make((6, 3), "f8", origin=(2,)),
         make((6, 3), "M8[s]"),
         make((6, 3), "M8[ns]"),

@@ -174,8 +174,9 @@ def test_grids_and_meshes(ranks: Ranks) -> None:
         grid = haloport.Grid((5, 7), halo=1, comm=comm)
         ids = np.random.default_rng(5).permutation(35)[comm.rank :: comm.size]
         mesh = haloport.Mesh([*ids, (ids[0] + 1) % 35], owned=len(ids), comm=comm)
-        u, v = grid.empty("f4", levels=2), np.full((len(ids) + 1, 2), UNTOUCHED, "f4", order="F")
-        u[...] = UNTOUCHED
+        # Both lie backwards along some axes.
+        u = np.full((2, *grid.shape), UNTOUCHED, "f4")[::-1, ::-1].transpose(1, 2, 0)
+        v = np.full((len(ids) + 1, 2), UNTOUCHED, "f4", order="F")[::-1]
         inner = u[1:-1, 1:-1]
         i, j = (np.arange(lower, upper) for lower, upper in zip(grid.lower, grid.upper))
         numbers = np.ravel_multi_index(np.ix_(i, j), (5, 7))

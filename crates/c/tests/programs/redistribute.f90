@@ -259,7 +259,7 @@ contains
     type(hp_pattern) :: grid, other, made, none
     type(hp_plan) :: plan
     type(hp_memory) :: memory
-    real(real64) :: u(nx, ny), three(nx, ny, 3)
+    real(real64) :: u(nx, ny), three(nx, ny, 3), four(nx, ny, 4)
     real(real64), pointer :: array(:, :)
     character(300) :: text
     integer :: stat, low(2), high(2)
@@ -279,6 +279,8 @@ contains
     call refused(me, stat == hp_argument, text, 'array 1: expected as many arrays of each field as it has domains')
     call hp_plan_create(plan, made, u, three, stat=stat, errmsg=text)
     call refused(me, stat == hp_refused, text, 'array 2 has 3 axes here and 2 in its source, array 1')
+    call hp_plan_create(plan, made, three, four, stat=stat, errmsg=text)
+    call refused(me, stat == hp_refused, text, 'array 2 has 4 exchanged levels along axis 3 here and 3 in its source, array 1')
     call made%free(); call grid%free(); call other%free()
   end subroutine
 
@@ -311,8 +313,12 @@ contains
     call hp_plan_create(back, to_grid, ids, u, levels, w, halo=[1, 1])
     u = -1; w = -1
     call back%update(ids, u, levels, w)
-    call check(me, all(u(1:4, 1) - [0, 1, 2, 3] - 4*(low(2) - 1) <= 0 .and. u(1:4, 1) >= 0), 'the cells of a mesh in a grid')
-    call check(me, all(abs(w(1:4, 3, 1) - 10*u(1:4, 3) - 1) <= 0), 'levels of a mesh in a grid')
+    do j = 1, 3
+      do i = 1, 4
+        call check(me, abs(u(i, j) - (i - 1) - 4*(low(2) + j - 2)) <= 0, 'the cells of a mesh in a grid')
+        call check(me, all(abs(w(i, j, :) - 10*u(i, j) - [1, 2]) <= 0), 'levels of a mesh in a grid')
+      end do
+    end do
     call check(me, maxval(u(0, :)) < 0 .and. maxval(w(:, 4, :)) < 0, 'the halo of a grid')
     call there%free(); call back%free(); call to_mesh%free(); call to_grid%free(); call grid%free(); call mesh%free()
   end subroutine

@@ -9,6 +9,9 @@ use super::read::{RankLine, Span};
 /// A host call belongs to the steps if at least one in this many steps makes it.
 const SELDOM: usize = 4;
 
+/// The name of a span that an exchange makes only if a neighbour is late.
+const LATE: &str = "pack for a late neighbour";
+
 /// The steps of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Steps {
@@ -43,7 +46,7 @@ pub(super) fn steps(line: &RankLine) -> Option<Steps> {
 /// The starts of the most frequent exchange; `None` if it was made once.
 fn begins(line: &RankLine) -> Option<Vec<u64>> {
     let mut exchanges: BTreeMap<u32, HashMap<Kind<'_>, Vec<u64>>> = BTreeMap::new();
-    for span in line.spans.iter().filter(|span| span.phase != Phase::Waiting) {
+    for span in line.spans.iter().filter(|span| span.phase != Phase::Waiting && span.name != LATE) {
         if let Some(exchange) = span.exchange {
             let kinds = exchanges.entry(exchange).or_default();
             kinds.entry(kind(line, span)).or_default().push(span.begin);
@@ -96,6 +99,7 @@ mod tests {
             line.spans.push(span(Phase::Waiting, "all_reduce", None, begin + 50));
             if step == 4 {
                 line.spans.push(span(Phase::Waiting, "barrier", None, begin + 60));
+                line.spans.push(span(Phase::Packing, LATE, Some(1), begin + 15));
             }
         }
         let steps = steps(&line).unwrap();

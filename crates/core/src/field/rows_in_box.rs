@@ -21,12 +21,18 @@ impl BlockLayout {
     /// The owned cells with these `numbers`, which count along the first `axes` axes, the last of them fastest. `None` if a
     /// number is beyond the owned cells, or if a row does not fit into 32 bits.
     pub(crate) fn rows_in_box(&self, axes: usize, numbers: &[u32]) -> Option<RowsInBox> {
-        let (owned, (lowest, step)) = (self.owned(), self.row_step(axes)?);
+        let owned = self.owned();
+        let levels = std::array::from_fn(|axis| {
+            let further = axes + axis;
+            (owned.extent(further), self.strides().get(further).copied().unwrap_or(1))
+        });
+        if owned.is_empty() {
+            // Nothing is copied, of any number of cells without levels.
+            return Some(RowsInBox { first: 0, step: 1, rows: numbers.into(), levels });
+        }
+        let (lowest, step) = self.row_step(axes)?;
         let along: Vec<(usize, i64)> =
             (0..axes).rev().map(|axis| (owned.extent(axis), self.strides()[axis])).collect();
-        if along.iter().any(|(extent, _)| *extent == 0) && !numbers.is_empty() {
-            return None;
-        }
         let row = |&number: &u32| {
             let (mut rest, mut offset) = (number as usize, -lowest);
             for &(extent, stride) in &along {
@@ -36,19 +42,16 @@ impl BlockLayout {
             (rest == 0).then_some((offset / step) as u32)
         };
         let rows = numbers.iter().map(row).collect::<Option<Arc<[u32]>>>()?;
-        // Without cells or without levels, there is no first cell.
-        let corner = if owned.is_empty() { 0 } else { self.offset(owned.lower(), 0)? as i64 };
-        let levels = std::array::from_fn(|axis| {
-            let further = axes + axis;
-            (owned.extent(further), self.strides().get(further).copied().unwrap_or(1))
-        });
+        let corner = self.offset(owned.lower(), 0)? as i64;
         Some(RowsInBox { first: corner + lowest, step, rows, levels })
     }
 
-    /// Of the owned cells, along the first `axes` axes: the offset of the lowest one in memory from the first one, and the
-    /// greatest distance of which all distances between them are multiples, in elements. `None` if the highest one is 2^32
-    /// such distances or more from the lowest one.
+    /// Of the owned cells, along the first `axes` axes: the offset of the lowest one in memory from the first one, and the greatest
+    /// common divisor of their distances, in elements. `None` if the highest one is 2^32 such steps or more from the lowest one.
     pub(crate) fn row_step(&self, axes: usize) -> Option<(i64, i64)> {
+        if self.owned().is_empty() {
+            return Some((0, 1));
+        }
         let (mut lowest, mut highest, mut step) = (0, 0, 0);
         for axis in (0..axes).filter(|&axis| self.owned().extent(axis) > 1) {
             let stride = self.strides()[axis];

@@ -46,6 +46,8 @@ pub(crate) struct SourceField {
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
     /// As in [`BoundField`].
     pub(crate) storage: Option<Arc<Storage>>,
+    /// As in [`BoundField`].
+    pub(crate) vector: VectorAxes,
     /// Why the two fields do not belong together, in words.
     pub(crate) misfit: Option<String>,
 }
@@ -106,8 +108,12 @@ impl FieldRef<'_> {
 
     /// The field, with cells that are read from `source`, as an exchange stores it.
     pub(crate) fn bound_from(&self, source: FieldRef<'_>, misfit: Option<String>) -> BoundField {
-        let (storage, blocks) = (source.storage.cloned(), source.blocks.to_vec());
-        BoundField { source: Some(SourceField { anchor: None, blocks, storage, misfit }), ..self.bound() }
+        let (storage, blocks, vector) =
+            (source.storage.cloned(), source.blocks.to_vec(), source.vector.clone());
+        BoundField {
+            source: Some(SourceField { anchor: None, blocks, storage, vector, misfit }),
+            ..self.bound()
+        }
     }
 
     /// Why the cells of `source` cannot arrive in this field, in words.
@@ -121,7 +127,6 @@ impl FieldRef<'_> {
                 self.element, source.element
             ));
         }
-        (self.vector != source.vector)
-            .then(|| format!("has{} and its source{}, expected the same", self.vector, source.vector))
+        None
     }
 }

@@ -33,6 +33,11 @@ pub(crate) fn dtype_name(element: ElementType) -> String {
     }
 }
 
+/// The name of a dtype whose elements mean more than their type says, or else of the dtype of these elements.
+pub(crate) fn meant_name(meaning: &str, element: ElementType) -> String {
+    if meaning.is_empty() { dtype_name(element) } else { meaning.to_string() }
+}
+
 /// The element type of a NumPy dtype. Booleans, dates and time spans move as integers of their size, records and numbers
 /// that NumPy does not know as bytes.
 pub(crate) fn element_of(dtype: &Bound<'_, PyAny>) -> PyResult<ElementType> {

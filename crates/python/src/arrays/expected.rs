@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::describe::describe;
 use super::described::Described;
-use super::element::dtype_name;
+use super::element::{dtype_name, meant_name};
 use super::meaning::meaning_of_array;
 use super::numpy;
 use super::package::is_jax;
@@ -91,20 +91,16 @@ impl Expected {
         if array.element() != self.element {
             return Err(PyBufferError::new_err(format!(
                 "{name}: expected elements of dtype {}, found {}; pass an array like that, or make another plan",
-                dtype_name(self.element),
+                meant_name(&self.meaning, self.element),
                 dtype_name(array.element())
             )));
         }
         let meaning = meaning_of_array(object, self.element)?;
         if meaning != self.meaning {
-            let shown = |meaning: &str| match meaning {
-                "" => dtype_name(self.element),
-                meaning => meaning.to_string(),
-            };
             return Err(PyBufferError::new_err(format!(
                 "{name}: expected elements of dtype {}, found {}; pass an array like that, or make another plan",
-                shown(&self.meaning),
-                shown(&meaning)
+                meant_name(&self.meaning, self.element),
+                meant_name(&meaning, self.element)
             )));
         }
         if let Some(text) = self.difference(array) {

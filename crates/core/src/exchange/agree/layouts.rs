@@ -163,8 +163,8 @@ fn expected(device: DeviceId, field: &FieldRef<'_>) -> ExpectedField {
 
 /// `target`, with cells that are read from `source`.
 fn joined(source: BoundField, target: BoundField, misfit: Option<String>) -> BoundField {
-    let BoundField { anchor, blocks, .. } = source;
-    let source = SourceField { anchor, blocks, storage: None, misfit };
+    let BoundField { anchor, blocks, vector, .. } = source;
+    let source = SourceField { anchor, blocks, storage: None, vector, misfit };
     BoundField { source: Some(source), ..target }
 }
 

@@ -199,7 +199,7 @@ fn agree_on_shapes(pattern: &Pattern, parts: &[PartFields], path: DataPath) -> R
     comm.all_reduce(&mut largest, Reduction::Max)?;
     let wanted = largest.drain(shapes..).map(|wants| wants > 0).collect();
     let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
-        let difference = difference((known.as_ref()?, pattern.axes()), (largest, pattern.axes()))?;
+        let difference = difference(pattern, known.as_ref()?, largest)?;
         Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
     });
     refuse(comm.agree(complaint)?)?;

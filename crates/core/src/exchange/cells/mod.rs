@@ -35,22 +35,22 @@ const SHAPE_ENTRIES: usize = 2 * MAX_AXES;
 /// those of the pattern, and along each of these the number of exchanged levels and the first of them.
 pub(crate) type FieldShape = [u64; SHAPE_ENTRIES];
 
-/// Describes in words the first entry in which two shapes differ. `here` has a pattern of `axes`, `there` one of
-/// `axes_there`.
-pub(crate) fn difference(
-    (here, axes): (&FieldShape, usize),
-    (there, axes_there): (&FieldShape, usize),
-) -> Option<String> {
+/// Describes in words the first entry in which the shapes of two fields of a pattern differ.
+pub(crate) fn difference(pattern: &Pattern, here: &FieldShape, there: &FieldShape) -> Option<String> {
     let entry = (0..SHAPE_ENTRIES).find(|&entry| here[entry] != there[entry])?;
     let (here, there) = (here[entry] as i64, there[entry] as i64);
-    Some(match (entry, (entry / 2 + axes).saturating_sub(1)) {
+    // Between a grid and numbered cells, the same levels lie along axes with other numbers.
+    let axes = Some(pattern.axes()).filter(|axes| *axes == pattern.at_source().axes());
+    let levels = |number: usize| match axes {
+        Some(axes) => format!("exchanged levels along axis {}", axes + number),
+        None => format!("exchanged levels along their {} axis", ["first", "second", "third"][number.min(2)]),
+    };
+    Some(match (entry, axes) {
         (0, _) => format!("{here} components here and {there}"),
-        (1, _) if axes != axes_there => format!("{here} axes of levels here and {there}"),
-        (1, _) => format!("{} axes here and {}", here + axes as i64, there + axes as i64),
-        (_, axis) if entry % 2 == 0 => format!("{here} exchanged levels along axis {axis} here and {there}"),
-        (_, axis) => {
-            format!("exchanged levels along axis {axis} that begin at {here} here and at {there}")
-        }
+        (1, Some(axes)) => format!("{} axes here and {}", here + axes as i64, there + axes as i64),
+        (1, None) => format!("{here} axes of levels here and {there}"),
+        (entry, _) if entry % 2 == 0 => format!("{here} {} here and {there}", levels(entry / 2 - 1)),
+        (entry, _) => format!("{} that begin at {here} here and at {there}", levels(entry / 2 - 1)),
     })
 }
 
@@ -80,11 +80,16 @@ pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Op
     if let Some(misfit) = &source.misfit {
         return Some(format!("field {number} {misfit}"));
     }
+    // Nothing is turned on the way to or from numbered cells, whose fields have no axes to point along.
+    let between_grids = pattern.grid().is_some() && pattern.at_source().grid().is_some();
+    if between_grids && field.vector != source.vector {
+        let (to, from) = (&field.vector, &source.vector);
+        return Some(format!("field {number} has{to} and its source{from}, expected the same"));
+    }
     // Blocks of one field are alike.
     if let (Some((_, from)), Some((_, to))) = (source.blocks.first(), field.blocks.first())
-        && let at_source = pattern.at_source()
-        && let Some(difference) =
-            difference((&shape(pattern, to), pattern.axes()), (&shape(at_source, from), at_source.axes()))
+        && let (here, there) = (shape(pattern, to), shape(pattern.at_source(), from))
+        && let Some(difference) = difference(pattern, &here, &there)
     {
         return Some(format!("field {number} has {difference} in its source, field {}", number - 1));
     }
@@ -101,8 +106,8 @@ fn too_many_rows(pattern: &Pattern, number: usize, field: &BoundField) -> Option
             let ((_, layout), domain) = (field.at(end).0.get(piece.domain)?, piece.domain);
             layout.row_step(*axes).is_none().then(|| {
                 format!(
-                    "field {number} has cells of domain {domain} that are 2^32 elements or more apart in memory, expected less for a \
-                     redistribution between a grid and numbered cells"
+                    "field {number} has cells of domain {domain} that are too far apart in memory for a redistribution between a grid \
+                     and numbered cells: 2^32 times what all strides are multiples of, or more"
                 )
             })
         })
@@ -160,7 +165,7 @@ fn misfit_of_block(
     }
     if let Some((_, first)) = blocks.first()
         && let (here, there) = (shape(pattern, layout), shape(pattern, first))
-        && let Some(difference) = difference((&here, pattern.axes()), (&there, pattern.axes()))
+        && let Some(difference) = difference(pattern, &here, &there)
     {
         return Some(format!("field {number}, domain {domain}: it has {difference} in domain 0"));
     }

@@ -85,7 +85,7 @@ pub(crate) fn cells_of<'p>(
         let Some(order) = order_of(position) else { continue };
         all.extend(pieces.clone().map(|piece| {
             let (cells, orientation) = (Side::of_piece(field, piece), piece.orientation);
-            PackedCells { field: position, cells, at: 0, order, orientation }
+            PackedCells { field: position, cells, at: 0, order: piece.order(order), orientation }
         }));
     }
     all
@@ -100,7 +100,7 @@ pub(crate) fn in_place(
 ) -> Option<Pointer> {
     let turned = !field.vector.is_empty() && piece.orientation.is_turned();
     Side::of_piece(field, piece)
-        .packed_in_place(order, field.element.bytes(), &piece.orientation)
+        .packed_in_place(&piece.order(*order), field.element.bytes(), &piece.orientation)
         .filter(|_| field.storage_at(piece.end).is_some() && !turned)
 }
 
@@ -168,6 +168,7 @@ impl MessageSet {
                     Location::Field(pointer, position)
                 } else {
                     let at = self.bytes.next_multiple_of(MESSAGE_ALIGNMENT);
+                    let order = piece.order(order);
                     self.items.push(PackedCells { field: position, cells, at, order, orientation });
                     self.bytes = at + bytes;
                     Location::Buffer(at)

@@ -32,6 +32,8 @@ pub(crate) struct PieceCells<'p> {
     /// Relates the axes of the cells to those of the sender.
     pub(crate) orientation: Orientation,
     pub(crate) end: End,
+    /// The number of axes of the grid from which the cells are sent one by one.
+    listed_along: Option<usize>,
 }
 
 impl<'p> PieceCells<'p> {
@@ -40,7 +42,29 @@ impl<'p> PieceCells<'p> {
             End::Source => (piece.source_domain, &piece.source, Orientation::default()),
             End::Target => (piece.target_domain, &piece.target, piece.orientation),
         };
-        PieceCells { domain, cells, orientation, end }
+        let listed_along = match piece.source {
+            Cells::ListInBox { axes, .. } => Some(axes),
+            _ => None,
+        };
+        PieceCells { domain, cells, orientation, end, listed_along }
+    }
+
+    /// The order of the axes of these cells in a message, where `order` is that of the sender's memory. A list has one axis of
+    /// cells, in the place of the fastest axis of the grid, and then those of the levels.
+    pub(crate) fn order(&self, order: [u8; MAX_COPY_AXES]) -> [u8; MAX_COPY_AXES] {
+        let Some(own) = self.listed_along else { return order };
+        let own = own as u8;
+        let fastest = order.into_iter().rfind(|&axis| axis < own);
+        let along = order.into_iter().filter_map(|axis| match axis {
+            axis if Some(axis) == fastest => Some(0),
+            axis if axis < own => None,
+            axis if usize::from(axis) < MAX_AXES => Some(axis - own + 1),
+            components => Some(components),
+        });
+        // Axes that no field with so many axes of a grid can have come first, where they have no effect.
+        let missing = MAX_AXES as u8 + 1 - own..MAX_AXES as u8;
+        let mut all = missing.chain(along);
+        std::array::from_fn(|_| all.next().unwrap_or_default())
     }
 }
 

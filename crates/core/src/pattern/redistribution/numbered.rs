@@ -80,7 +80,7 @@ pub(super) fn too_large(pattern: &Pattern) -> Option<String> {
     ))
 }
 
-/// Pieces whose cells on the side of a grid, which has this number of axes, are numbers in the boxes of its domains.
+/// The pieces with a list in a box in place of each list on the side of a grid, which has this number of axes.
 pub(super) fn of_each(
     pieces: BTreeMap<usize, Vec<Piece>>,
     source_axes: Option<usize>,
