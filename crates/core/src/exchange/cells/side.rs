@@ -61,7 +61,7 @@ impl<'p> PieceCells<'p> {
             axis if usize::from(axis) < MAX_AXES => Some(axis - own + 1),
             components => Some(components),
         });
-        // Axes that no field with so many axes of a grid can have come first, where they have no effect.
+        // Axes beyond the levels that a field can have come first, where they have no effect.
         let missing = MAX_AXES as u8 + 1 - own..MAX_AXES as u8;
         let mut all = missing.chain(along);
         std::array::from_fn(|_| all.next().unwrap_or_default())
