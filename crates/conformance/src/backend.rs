@@ -18,7 +18,7 @@ use haloport_core::{BindOptions, Communicator, Pattern, run_ranks};
 
 use crate::random::{self, cases};
 use crate::test_devices::altered::{CallAlteration, with_calls};
-use crate::{Failure, drawn, faults, overlap, staging, trace, usual};
+use crate::{Failure, drawn, faults, overlap, progress, staging, trace, usual};
 
 /// The most ranks of random exchanges.
 const RANKS: usize = 5;
@@ -151,6 +151,11 @@ pub fn messages_larger_than_a_chunk_are_cut<D: Device>(device: &D) -> Result<(),
 
 pub fn a_chunk_arrives_while_the_next_one_is_packed<D: Device>(device: &D) -> Result<(), Failure> {
     on_ranks(&[2], |comm| staging::next_is_packed_meanwhile(comm, device))
+}
+
+pub fn a_gate_opens_while_another_rank_waits_for_its_stream<D: Device>(device: &D) -> Result<(), Failure> {
+    let handed = progress::HandedGate::default();
+    on_ranks(&[2], |comm| progress::gates_open_while_a_rank_waits(comm, device, &handed))
 }
 
 pub fn large_messages_are_moved_by_a_copy<D: Device>(device: &D) -> Result<(), Failure> {

@@ -9,7 +9,7 @@
 //! | `device` | [`device`]: one device, call by call; [`nvrtc`]: what CUDA's compiler makes of kernels |
 //! | `transport` | [`transport`]: one transport, call by call |
 //! | `exchange` | random exchanges against oracles: [`structured`] domains, [`unstructured`] ones, [`cubed_sphere`], [`tripolar`] grids; [`sparse`] exchanges and payloads along a [`mod@line`]; [`large`] sizes; what is made and dropped [`repeated`]ly; collective calls [`out_of_step`]; [`random`]: many of them on one device |
-//! | `streams` | exchanges on streams: their [`ordering`] with other work, [`scheduled`] ends, [`staging`] in chunks, [`messages`] in streams, the time line ([`trace`]), [`faults`] and [`panics`] |
+//! | `streams` | exchanges on streams: their [`ordering`] with other work, [`scheduled`] ends, [`staging`] in chunks, [`messages`] in streams, the thread that makes [`progress`], the time line ([`trace`]), [`faults`] and [`panics`] |
 //! | `oracle` | what every element in memory must be |
 //! | `test_devices` | devices made of another one: [`queued`], which goes on working after a call has returned; [`altered`], in which something differs; [`exported`], whose memory other processes reach |
 //! | `test_transports` | [`test_transports`]: what transports that alter another one share |
@@ -38,5 +38,5 @@ pub use exchange::{
 pub(crate) use report::judge;
 pub use report::{Exception, Failure, Report};
 pub use setting::{drawn, usual};
-pub use streams::{faults, messages, ordering, overlap, panics, scheduled, staging, trace};
+pub use streams::{faults, messages, ordering, overlap, panics, progress, scheduled, staging, trace};
 pub use test_devices::{altered, exported, queued};

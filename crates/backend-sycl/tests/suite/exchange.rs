@@ -17,6 +17,7 @@ haloport_conformance::backend_tests! { crate::common::device:
     messages_larger_than_a_chunk_are_cut,
     large_messages_are_moved_by_a_copy,
     a_chunk_arrives_while_the_next_one_is_packed,
+    a_gate_opens_while_another_rank_waits_for_its_stream,
     exchanges_in_flight_at_once_keep_apart,
     uneven_ranks_need_no_call_of_a_neighbour_that_has_started,
     sparse_exchanges_with_halos_in_flight_match_the_oracle,

@@ -23,6 +23,7 @@ haloport_conformance::backend_tests! { some_queued:
     uneven_ranks_need_no_call_of_a_neighbour_that_has_started,
     messages_larger_than_a_chunk_are_cut,
     a_chunk_arrives_while_the_next_one_is_packed,
+    a_gate_opens_while_another_rank_waits_for_its_stream,
     large_messages_are_moved_by_a_copy,
     chunks_that_are_moved_have_a_row_in_the_time_line,
     steps_in_a_row_are_right,

@@ -1,5 +1,6 @@
 //! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::callback::Callback;
@@ -23,8 +24,8 @@ struct State {
     status: Status,
     /// The number of exchanges that were started.
     started: u64,
-    /// Whether the caller waits in `finish`.
-    finishing: bool,
+    /// The thread that waits in `finish`.
+    finishing: Option<ThreadMark>,
     /// Whether a part without a gate is incomplete.
     waited_for: bool,
     /// Whether the callback was called in this exchange.
@@ -38,9 +39,22 @@ struct State {
 /// As long as this lives, the caller waits in `finish`: any thread that makes progress may touch borrowed memory.
 pub(crate) struct Finishing<'f>(&'f Flight);
 
+/// A thread of the process, while it lives: the address of a variable of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ThreadMark(usize);
+
+impl ThreadMark {
+    fn here() -> ThreadMark {
+        thread_local! {
+            static MARK: Cell<u8> = const { Cell::new(0) };
+        }
+        ThreadMark(MARK.with(|mark| std::ptr::from_ref(mark).addr()))
+    }
+}
+
 impl Drop for Finishing<'_> {
     fn drop(&mut self) {
-        self.0.lock().finishing = false;
+        self.0.lock().finishing = None;
     }
 }
 
@@ -66,7 +80,7 @@ impl Flight {
             storages,
             status: Status::Idle,
             started: 0,
-            finishing: false,
+            finishing: None,
             waited_for: true,
             told: false,
             wait_clock: WaitClock::new(WaitLimits::default()),
@@ -158,7 +172,7 @@ impl Flight {
     /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped.
     pub(crate) fn finishing(&self) -> Finishing<'_> {
         let mut state = self.lock();
-        state.finishing = true;
+        state.finishing = Some(ThreadMark::here());
         let in_flight = matches!(state.status, Status::Travelling | Status::Arrived);
         if in_flight && state.parts.iter().any(|part| part.ends_in_finish()) {
             // Until they are polled again.
@@ -295,9 +309,12 @@ impl Served for Flight {
             return;
         }
         let (mut complete, mut waited_for, mut failed) = (true, false, None);
-        let finishing = state.finishing;
+        let finishing = state.finishing.is_some();
+        // No other thread waits for the device: others may wait for the progress of that thread.
+        let waits = state.finishing == Some(ThreadMark::here());
         for part in &mut state.parts {
-            match part.poll(transport, finishing) {
+            let waited = if waits { part.wait_for_device() } else { Ok(()) };
+            match waited.map_err(ExchangeError::from).and_then(|()| part.poll(transport, finishing)) {
                 Ok(arrived) => {
                     complete &= arrived;
                     waited_for |= !arrived && !part.is_gated();

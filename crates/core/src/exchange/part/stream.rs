@@ -299,19 +299,6 @@ impl<D: Device> StreamPart<D> {
         }
     }
 
-    /// Waits for the device if nothing but its copies is missing before neighbours can go on. The waiting caller leaves
-    /// its core to these copies; on a CPU device it even helps with them.
-    pub(super) fn wait_for_device(&self) -> Result<(), DeviceError> {
-        match self.state {
-            PartState::Packing { .. } => self.ways.messages.wait_for_packing(&self.device),
-            PartState::Travelling if !self.ways.messages.are_sent() => {
-                self.ways.messages.wait_for_packing(&self.device)
-            }
-            PartState::Travelling => self.ways.windows.wait_for_copies(&self.device),
-            _ => Ok(()),
-        }
-    }
-
     /// Posts receives, sends the first messages and lends the windows, as soon as each may be done. Does nothing later.
     pub(super) fn send(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let PartState::Packing { mut receiving } = self.state else { return Ok(()) };

@@ -66,10 +66,7 @@ impl<D: Device> Part for StreamPart<D> {
         // While a gate is closed or streams wait for neighbours, no call of the driver is made without need.
         let _attached = if self.end.transport_uses_device { Some(self.device.attach()?) } else { None };
         // If there is a gate, the caller has called `finish` already: all remaining copies are done here.
-        let gated = self.end.gate.is_some() || self.end.is_in_stream;
-        if finishing && !gated {
-            self.wait_for_device()?;
-        }
+        let gated = self.is_gated();
         self.send(transport)?;
         let travelling = self.state == PartState::Travelling;
         if !travelling && !matches!(self.state, PartState::Packing { .. }) {
@@ -100,6 +97,22 @@ impl<D: Device> Part for StreamPart<D> {
             self.holds.deferred_frees = None;
         }
         Ok(complete)
+    }
+
+    /// The waiting caller leaves its core to the copies; on a CPU device it even helps with them.
+    fn wait_for_device(&self) -> Result<(), DeviceError> {
+        if self.is_gated() {
+            return Ok(());
+        }
+        let _attached = if self.end.transport_uses_device { Some(self.device.attach()?) } else { None };
+        match self.state {
+            PartState::Packing { .. } => self.ways.messages.wait_for_packing(&self.device),
+            PartState::Travelling if !self.ways.messages.are_sent() => {
+                self.ways.messages.wait_for_packing(&self.device)
+            }
+            PartState::Travelling => self.ways.windows.wait_for_copies(&self.device),
+            _ => Ok(()),
+        }
     }
 
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError> {

@@ -59,8 +59,13 @@ pub(crate) trait Part: Send {
     /// Attaches the thread to the device, for several calls.
     fn attach(&self) -> Result<Attached, DeviceError>;
     /// Makes progress; returns `true` once `finish` would not wait for a neighbour. `finishing`: the caller waits in
-    /// `finish`, so that borrowed memory may be touched.
+    /// `finish`, so that borrowed memory may be touched. Does not block.
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError>;
+    /// Blocks while nothing but copies of the device is missing before neighbours can go on. For the thread that waits in
+    /// `finish` alone.
+    fn wait_for_device(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     fn finish(&mut self, transport: &dyn Transport, schedule: &Schedule<'_>) -> Result<(), ExchangeError>;
     /// Whether `poll` has more to do with neighbours while the caller waits in `finish`, after it has returned `true` for one
     /// that does not.

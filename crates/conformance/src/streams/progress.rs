@@ -1,0 +1,92 @@
+//! The thread that makes progress for all ranks of a process.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use haloport_core::device::{Device, Priority};
+use haloport_core::{BindOptions, Communicator, DataPath};
+
+use super::gate::{TimedGate, gate};
+use super::ring::RankRing;
+use crate::{Failure, ensure};
+
+const CELLS: usize = 64;
+
+/// In each of them, the thread of the process may come before the rank that waits, or after it.
+const ROUNDS: i64 = 100;
+
+/// How long rank 0 has waited in `finish` before its message is sent.
+const WAITED: Duration = Duration::from_millis(2);
+
+/// A gate that one rank closes and another one opens.
+#[derive(Default)]
+pub struct HandedGate(Mutex<Option<TimedGate>>);
+
+impl HandedGate {
+    fn hand(&self, gate: TimedGate) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(gate);
+    }
+
+    fn take(&self) -> Result<TimedGate, Failure> {
+        let gate = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(gate.ok_or("rank 0 has closed no gate")?)
+    }
+}
+
+/// Collective, on two ranks that are threads: rank 0 waits in `finish` for a stream that rank 1 holds back until a stream
+/// of its own has passed a gate of an exchange. So the thread that opens that gate does not wait for rank 0's stream. On
+/// devices without gates, does nothing.
+///
+/// # Errors
+/// The gate stays closed, a wrong halo, or the error of a call.
+pub fn gates_open_while_a_rank_waits<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    handed: &HandedGate,
+) -> Result<(), Failure> {
+    if device.gates().is_none() {
+        println!("skipped: {} has no gates", device.id());
+        return Ok(());
+    }
+    let options = || BindOptions::default().path(DataPath::Messages);
+    // Polled in this order.
+    let mut passing = RankRing::with_options(comm, device, options(), CELLS)?;
+    let mut held = RankRing::with_options(comm, device, options(), CELLS)?;
+    let (first, second) = (device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?);
+    for round in 1..=ROUNDS {
+        passing.write(round, &first)?;
+        held.write(round, &second)?;
+        device.synchronize(&first)?;
+        if comm.rank() == 0 {
+            let open = gate(device, &first)?;
+            handed.hand(TimedGate::new(gate(device, &second)?));
+            let pending = passing.exchange.start_on(&first)?;
+            let waited_for = held.exchange.start_on(&second)?;
+            comm.barrier()?;
+            let opener = thread::spawn(move || {
+                thread::sleep(WAITED);
+                open();
+            });
+            waited_for.finish_blocking()?;
+            pending.finish_on(&first)?;
+            opener.join().map_err(|_| "the thread that opens a gate panicked")?;
+        } else {
+            let pending = passing.exchange.start_on(&first)?;
+            let held_back = held.exchange.start_on(&second)?;
+            comm.barrier()?;
+            pending.finish_on(&first)?;
+            device.synchronize(&first)?;
+            let was_closed = handed.take()?.open()?;
+            held_back.finish_on(&second)?;
+            ensure!(was_closed, "in round {round}, rank 1's stream has waited for the device of rank 0");
+        }
+        for (ring, stream) in [(&mut passing, &first), (&mut held, &second)] {
+            ring.look(stream)?;
+            ring.verify(round, stream)?;
+            ring.exchange.synchronize()?;
+        }
+        comm.barrier()?;
+    }
+    Ok(())
+}
