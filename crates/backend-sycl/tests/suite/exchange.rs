@@ -25,6 +25,13 @@ haloport_conformance::backend_tests! { crate::common::device:
 }
 
 #[test]
+fn sums_of_halos_have_the_bits_of_the_cpu() {
+    let Some(device) = crate::common::device() else { return };
+    let cpu = CpuDevice::with_threads(1).unwrap();
+    random::same_bits(&device, &cpu, cases(500).div_ceil(5), 5).unwrap();
+}
+
+#[test]
 fn fields_of_the_cpu_and_of_the_device_in_one_exchange_match_the_oracle() {
     let Some(device) = crate::common::device() else { return };
     let cpu = CpuDevice::with_threads(1).unwrap();

@@ -18,31 +18,60 @@ use super::{cubed_sphere, structured, tripolar, unstructured};
 use crate::oracle::FieldMaker;
 use crate::{Failure, ensure};
 
-/// Collective: accumulates a field of a case with this number: of boxes, lists, a folded grid and a cubed sphere in turn.
+/// What is done with a field of a case.
+pub(super) trait OnCase {
+    fn run<M: FieldMaker>(&self, pattern: &Pattern, maker: &M) -> Result<(), Failure>;
+}
+
+/// Collective: runs a test on a case with this number: of boxes, lists, a folded grid and a cubed sphere in turn.
 ///
 /// # Errors
-/// The first element that is wrong on this rank, or the error of a call.
-pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64, size: usize) -> Result<(), Failure> {
+/// That of the test, with the case.
+pub(super) fn on_case(
+    comm: &Communicator,
+    number: u64,
+    size: usize,
+    test: &impl OnCase,
+) -> Result<(), Failure> {
     let ranks = comm.size();
     let (run, case): (Result<(), Failure>, String) = match number % 4 {
         0 => {
             let case = structured::Case::new(number, ranks, size);
-            (check_field(device, &case.pattern(comm)?, case.first_field(), number), format!("{case:?}"))
+            (test.run(&case.pattern(comm)?, case.first_field()), format!("{case:?}"))
         }
         1 => {
             let case = unstructured::Case::new(number, ranks, size);
-            (check_field(device, &case.whole_pattern(comm)?, case.first_field(), number), format!("{case:?}"))
+            (test.run(&case.whole_pattern(comm)?, case.first_field()), format!("{case:?}"))
         }
         2 => {
             let case = tripolar::Case::new(number, ranks, size);
-            (check_field(device, &case.pattern(comm)?, case.first_field(), number), format!("{case:?}"))
+            (test.run(&case.pattern(comm)?, case.first_field()), format!("{case:?}"))
         }
         _ => {
             let case = cubed_sphere::Case::new(number, ranks, size)?;
-            (check_field(device, &case.pattern(comm)?, case.first_field(), number), format!("{case:?}"))
+            (test.run(&case.pattern(comm)?, case.first_field()), format!("{case:?}"))
         }
     };
     run.map_err(|error| format!("accumulated case {number}: {error}\n{case}").into())
+}
+
+/// Collective: accumulates a field of a case with this number.
+///
+/// # Errors
+/// The first element that is wrong on this rank, or the error of a call.
+pub fn check<D: Device>(comm: &Communicator, device: &D, number: u64, size: usize) -> Result<(), Failure> {
+    on_case(comm, number, size, &Oracle { device, number })
+}
+
+struct Oracle<'d, D> {
+    device: &'d D,
+    number: u64,
+}
+
+impl<D: Device> OnCase for Oracle<'_, D> {
+    fn run<M: FieldMaker>(&self, pattern: &Pattern, maker: &M) -> Result<(), Failure> {
+        check_field(self.device, pattern, maker, self.number)
+    }
 }
 
 /// For each element of a block the number of the element that it comes from, and whether the sign changes; `None` if it is

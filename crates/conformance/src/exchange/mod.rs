@@ -3,6 +3,7 @@
 //! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains (with
 //!   `splits`), halos and fields;
 //! - `accumulated`: halos of such domains, which go to their owners and are combined there;
+//! - `same_bits`: sums of floats, compared bit for bit;
 //! - `redistributed`: cells that go from their owners in one pattern to those in another one;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
@@ -19,6 +20,7 @@ pub mod random;
 mod random_cells;
 pub mod redistributed;
 pub mod repeated;
+pub mod same_bits;
 pub mod sparse;
 mod splits;
 pub mod structured;

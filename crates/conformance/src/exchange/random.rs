@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks, threads};
 
-use super::{accumulated, cubed_sphere, large, redistributed, sparse, structured, tripolar, unstructured};
+use super::{
+    accumulated, cubed_sphere, large, redistributed, same_bits, sparse, structured, tripolar, unstructured,
+};
 use crate::Failure;
 use crate::setting::setting;
 
@@ -84,6 +86,31 @@ pub fn tripolar_grids<D: Device>(device: &D, total: u64, most_ranks: usize) -> R
 /// As for [`boxes`].
 pub fn accumulated<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| accumulated::check(comm, device, number, size))
+}
+
+/// Sums of halos on each path, which have the bits of those on `reference`. Does nothing if `device` adds nothing.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn same_bits<D: Device, R: Device>(
+    device: &D,
+    reference: &R,
+    total: u64,
+    most_ranks: usize,
+) -> Result<(), Failure> {
+    if device.combining().is_none() {
+        println!("skipped: {} adds no halos", device.id());
+        return Ok(());
+    }
+    each(total, most_ranks, |comm, number, size| same_bits::of_halos(comm, device, reference, number, size))
+}
+
+/// Exact sums of terms on random ranks.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn exact_sums(total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, _| same_bits::of_all_ranks(comm, number))
 }
 
 /// Cells that go from their owners in one pattern to those in another one, of domains of all kinds.

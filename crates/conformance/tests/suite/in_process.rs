@@ -108,6 +108,16 @@ fn accumulated_halos_match_the_oracle() {
 }
 
 #[test]
+fn sums_of_halos_have_the_same_bits_on_each_path_and_in_each_run() {
+    random::same_bits(&device(), &device(), cases(CASES).div_ceil(10), RANKS).unwrap();
+}
+
+#[test]
+fn exact_sums_have_the_same_bits_on_any_number_of_ranks() {
+    random::exact_sums(400, 8).unwrap();
+}
+
+#[test]
 fn redistributed_cells_match_the_oracles() {
     random::redistributed(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
 }

@@ -1,6 +1,7 @@
 //! The suites for devices that go on working after a call has returned, on the CPU with a thread for each stream.
 
 use haloport_conformance::queued::Queued;
+use haloport_conformance::random::{self, cases};
 use haloport_conformance::{device, drawn, ordering, panics, scheduled};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
@@ -28,6 +29,11 @@ haloport_conformance::backend_tests! { some_queued:
     chunks_that_are_moved_have_a_row_in_the_time_line,
     steps_in_a_row_are_right,
     a_call_that_fails_is_an_error_of_its_rank_and_hangs_no_other,
+}
+
+#[test]
+fn sums_of_halos_have_the_bits_of_the_cpu() {
+    random::same_bits(&queued(), &CpuDevice::with_threads(1).unwrap(), cases(500).div_ceil(10), 5).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! - none, or `suite`: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains, on cubed spheres and on
-//!   folded grids, against their oracles, and exchanges in flight at once
+//!   folded grids, against their oracles, and exchanges in flight at once; as many sums of halos, bit for bit, and 50 exact sums
 //! - `large-fields N`: large fields of which ranks share only parts, and `N` random exchanges of such fields against the
 //!   oracle, which take some seconds each
 //! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a
@@ -49,7 +49,7 @@ mod sycl;
 
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{
-    accumulated, cubed_sphere, large, redistributed, repeated, structured, tripolar, unstructured,
+    accumulated, cubed_sphere, large, redistributed, repeated, same_bits, structured, tripolar, unstructured,
 };
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
@@ -182,6 +182,12 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         structured::check(comm, &device, &structured::Case::new(number, ranks, size))?;
         redistributed::check(comm, &device, number, size)?;
         accumulated::check(comm, &device, number, size)?;
+    }
+    for (number, size) in sized(fewer) {
+        same_bits::of_halos(comm, &device, &device, number, size)?;
+    }
+    for number in numbers(50) {
+        same_bits::of_all_ranks(comm, number)?;
     }
     for (number, size) in sized(fewer) {
         let case = unstructured::Case::new(number, ranks, size);

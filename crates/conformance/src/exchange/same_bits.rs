@@ -1,0 +1,124 @@
+//! Sums of floats that have the same bits: of halos in each run, on each path and on each device; of all ranks on any number
+//! of ranks.
+
+use std::time::Duration;
+
+use haloport_core::device::{Combine, Device, MemoryKind};
+use haloport_core::{BindOptions, Communicator, DataPath, ElementType, Pattern};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::accumulated::{OnCase, on_case};
+use crate::oracle::FieldMaker;
+use crate::{Failure, ensure};
+
+/// Collective: adds halos of random floats to their owners on `device`, on each path and with ranks that are late, and on
+/// `reference`.
+///
+/// # Errors
+/// The first block with other bits, or the error of a call.
+pub fn of_halos<D: Device, R: Device>(
+    comm: &Communicator,
+    device: &D,
+    reference: &R,
+    number: u64,
+    size: usize,
+) -> Result<(), Failure> {
+    let is_wide = number % 8 < 4 && device.info().double_precision;
+    let element = if is_wide { ElementType::F64 } else { ElementType::F32 };
+    on_case(comm, number, size, &Halos { device, reference, number, element })
+}
+
+struct Halos<'d, D, R> {
+    device: &'d D,
+    reference: &'d R,
+    number: u64,
+    element: ElementType,
+}
+
+impl<D: Device, R: Device> OnCase for Halos<'_, D, R> {
+    fn run<M: FieldMaker>(&self, pattern: &Pattern, maker: &M) -> Result<(), Failure> {
+        let maker = maker.with_element(self.element);
+        let mut pauses = StdRng::seed_from_u64(self.number ^ pattern.comm().rank() as u64);
+        let expected = self.sums(self.reference, pattern, &maker, DataPath::Messages, &mut pauses)?;
+        for path in [DataPath::Quickest, DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+            for run in 0..2 {
+                let found = self.sums(self.device, pattern, &maker, path, &mut pauses)?;
+                let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+                ensure!(differs.is_none(), "run {run} on {path:?}: other bits in domain {differs:?}");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D, R> Halos<'_, D, R> {
+    /// The bytes of each domain after an exchange of random values.
+    fn sums<E: Device, M: FieldMaker>(
+        &self,
+        device: &E,
+        pattern: &Pattern,
+        maker: &M,
+        path: DataPath,
+        pauses: &mut StdRng,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let rank = pattern.comm().rank() as u64;
+        let mut random = StdRng::seed_from_u64(self.number ^ (rank << 40));
+        let mut field = maker.build(device, pattern, MemoryKind::Device)?;
+        for domain in 0..field.domain_count() {
+            let elements = field.to_bytes(domain)?.len() / self.element.bytes();
+            let bytes: Vec<u8> = (0..elements).flat_map(|_| self.value(&mut random)).collect();
+            field.copy_from_bytes(domain, &bytes)?;
+        }
+        let mut exchange =
+            pattern.bind_with(field, BindOptions::default().accumulate(Combine::Sum).prefer(path))?;
+        let mut pause = || {
+            if pauses.random_bool(0.3) {
+                std::thread::sleep(Duration::from_micros(pauses.random_range(0..200)));
+            }
+        };
+        pause();
+        let pending = exchange.start()?;
+        pause();
+        pending.finish()?;
+        exchange.synchronize()?;
+        (0..exchange.fields().domain_count()).map(|domain| Ok(exchange.fields().to_bytes(domain)?)).collect()
+    }
+
+    /// A value of any magnitude, so that another order of a sum has other bits.
+    fn value(&self, random: &mut StdRng) -> Vec<u8> {
+        let value = random.random_range(-1.0..1.0) * f64::from(random.random_range(0..20)).exp2();
+        match self.element {
+            ElementType::F64 => value.to_ne_bytes().to_vec(),
+            _ => (value as f32).to_ne_bytes().to_vec(),
+        }
+    }
+}
+
+/// Collective: exact sums of terms that lie on random ranks and cancel each other all but the last 16 digits.
+///
+/// # Errors
+/// Another sum than that of whole numbers, or the error of a call.
+pub fn of_all_ranks(comm: &Communicator, number: u64) -> Result<(), Failure> {
+    const UNIT: f64 = 1.0 / (1 << 20) as f64;
+    // The same on all ranks.
+    let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 1);
+    let small: Vec<i32> = (0..random.random_range(0..300)).map(|_| random.random_range(-99..=99)).collect();
+    let expected = small.iter().map(|small| i64::from(*small)).sum::<i64>() as f64 * UNIT;
+    let mut terms: Vec<f32> = small.iter().map(|small| (f64::from(*small) * UNIT) as f32).collect();
+    for _ in 0..random.random_range(0..300) {
+        let large = random.random_range(-1.0_f32..1.0) * (1_u64 << 40) as f32;
+        terms.extend([large, -large]);
+    }
+    terms.shuffle(&mut random);
+    let ranks = comm.size();
+    let on_this_rank: Vec<f32> =
+        terms.into_iter().filter(|_| random.random_range(0..ranks) == comm.rank()).collect();
+    let wide: Vec<f64> = on_this_rank.iter().copied().map(f64::from).collect();
+    for found in [comm.sum_exact(&on_this_rank)?, comm.sum_exact(&wide)?] {
+        let same = found.to_bits() == expected.to_bits();
+        ensure!(same, "case {number} on {ranks} ranks: the exact sum is {found:e}, expected {expected:e}");
+    }
+    Ok(())
+}
