@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 use haloport_core::device::{Combine, Device, DeviceError, DeviceInfo};
-use haloport_core::{BindOptions, Communicator, Pattern, run_ranks};
+use haloport_core::{BindOptions, Communicator, Pattern, Progress, run_ranks};
 
 use crate::random::{self, cases};
 use crate::test_devices::altered::{CallAlteration, with_calls};
@@ -155,7 +155,16 @@ pub fn a_chunk_arrives_while_the_next_one_is_packed<D: Device>(device: &D) -> Re
 
 pub fn a_gate_opens_while_another_rank_waits_for_its_stream<D: Device>(device: &D) -> Result<(), Failure> {
     let handed = progress::HandedGate::default();
-    on_ranks(&[2], |comm| progress::gates_open_while_a_rank_waits(comm, device, &handed))
+    for by in [Progress::Auto, Progress::Caller] {
+        on_ranks(&[2], |comm| progress::gates_open_while_a_rank_waits(comm, device, &handed, by))?;
+    }
+    Ok(())
+}
+
+pub fn an_exchange_that_fails_behind_a_gate_keeps_no_other_waiting<D: Device>(
+    device: &D,
+) -> Result<(), Failure> {
+    on_ranks(&[3], |comm| progress::an_exchange_fails_behind_a_gate(comm, device))
 }
 
 pub fn large_messages_are_moved_by_a_copy<D: Device>(device: &D) -> Result<(), Failure> {

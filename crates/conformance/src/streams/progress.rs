@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use haloport_core::device::{Device, Priority};
-use haloport_core::{BindOptions, Communicator, DataPath};
+use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Pattern, Progress};
 
 use super::gate::{TimedGate, gate};
 use super::ring::RankRing;
@@ -35,8 +35,8 @@ impl HandedGate {
 }
 
 /// Collective, on two ranks that are threads: rank 0 waits in `finish` for a stream that rank 1 holds back until a stream
-/// of its own has passed a gate of an exchange. So the thread that opens that gate does not wait for rank 0's stream. On
-/// devices without gates, does nothing.
+/// of its own has passed a gate of an exchange. So the thread that opens that gate does not wait for rank 0's stream; nor does
+/// rank 0 itself, if `progress` says that it alone sends its messages. On devices without gates, does nothing.
 ///
 /// # Errors
 /// The gate stays closed, a wrong halo, or the error of a call.
@@ -44,10 +44,14 @@ pub fn gates_open_while_a_rank_waits<D: Device>(
     comm: &Communicator,
     device: &D,
     handed: &HandedGate,
+    progress: Progress,
 ) -> Result<(), Failure> {
     if device.gates().is_none() {
         println!("skipped: {} has no gates", device.id());
         return Ok(());
+    }
+    if comm.rank() == 0 {
+        comm.set_progress(progress)?;
     }
     let options = || BindOptions::default().path(DataPath::Messages);
     // Polled in this order.
@@ -88,5 +92,58 @@ pub fn gates_open_while_a_rank_waits<D: Device>(
         }
         comm.barrier()?;
     }
+    Ok(())
+}
+
+/// Collective, on three ranks that are threads: rank 0 has finished two exchanges on one stream, and the second one fails while
+/// the first one waits for its neighbour. So the thread that ends the second one does not wait for the stream before the gate of the
+/// first one is open. On devices without gates, does nothing.
+///
+/// # Errors
+/// The second exchange does not fail, a wrong halo, or the error of a call.
+pub fn an_exchange_fails_behind_a_gate<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    if device.gates().is_none() {
+        println!("skipped: {} has no gates", device.id());
+        return Ok(());
+    }
+    let stream = device.create_stream(Priority::Normal)?;
+    // A cell for each of two ranks, and that of the other one behind it.
+    let bind = |other: usize| -> Result<Exchange<Field<i64, D>>, Failure> {
+        let neighbour = [if comm.rank() == 0 { other } else { 0 }];
+        let neighbours = if [0, other].contains(&comm.rank()) { &neighbour[..] } else { &[] };
+        let list = |cell: u32| neighbours.iter().map(|rank| (*rank, [cell])).collect::<Vec<_>>();
+        let pattern = Pattern::from_lists(comm, 2, &list(0), &list(1))?;
+        let mut field = Field::<i64, D>::new(device, &pattern)?;
+        field.copy_from(0, &[7 + comm.rank() as i64, 0])?;
+        Ok(pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?)
+    };
+    let (mut failing, mut waiting) = (bind(2)?, bind(1)?);
+    match comm.rank() {
+        0 => {
+            let second = failing.start_on(&stream)?;
+            let first = waiting.start_on(&stream)?;
+            first.finish_on(&stream)?;
+            second.finish_on(&stream)?;
+            comm.barrier()?;
+            device.synchronize(&stream)?;
+            let failed = failing.synchronize();
+            ensure!(failed.is_err(), "an exchange whose neighbour has dropped it has not failed");
+        }
+        1 => {
+            comm.barrier()?;
+            thread::sleep(10 * WAITED);
+            waiting.run_on(&stream)?;
+        }
+        _ => {
+            comm.barrier()?;
+            drop(failing);
+        }
+    }
+    if comm.rank() < 2 {
+        waiting.synchronize()?;
+        let found = waiting.fields().to_vec(0)?[1];
+        ensure!(found == 8 - comm.rank() as i64, "the halo holds {found}");
+    }
+    comm.barrier()?;
     Ok(())
 }

@@ -13,8 +13,9 @@ use crate::transport::Transport;
 
 /// An exchange that makes progress when it is polled.
 pub(crate) trait Served: Send + Sync {
-    /// Makes the progress that is possible now. Does not block. Stores a failure for the call that waits.
-    fn poll(&self, transport: &dyn Transport);
+    /// Makes the progress that is possible now. Does not block, unless this thread waits in `finish` of this exchange.
+    /// `alone`: no other exchange of the rank needs this thread. Stores a failure for the call that waits.
+    fn poll(&self, transport: &dyn Transport, alone: bool);
     /// Fails permanently, because its progress has panicked. The call that waits gets the error.
     fn give_up(&self, transport: &dyn Transport, why: String);
     /// Whether it can make progress. An exchange that has ended may stay in the engine until it starts again.
@@ -49,6 +50,11 @@ impl Engine {
         self.count.store(active.len(), Ordering::Release);
     }
 
+    /// Whether it holds at most one exchange.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.count.load(Ordering::Acquire) <= 1
+    }
+
     /// Whether no exchange can make progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0 || !self.lock().iter().any(|flight| flight.is_under_way())
@@ -59,15 +65,17 @@ impl Engine {
         self.count.load(Ordering::Acquire) > 0 && self.lock().iter().any(|flight| flight.is_gated())
     }
 
-    /// Makes the progress that is possible now. Does not block. If the progress of an exchange panics, by a fault of a
-    /// device or a transport, that exchange alone fails: the thread may have others to poll.
+    /// Makes the progress that is possible now. Does not block, except on a thread that waits in `finish`. If the progress
+    /// of an exchange panics, by a fault of a device or a transport, that exchange alone fails: the thread may have others
+    /// to poll.
     pub(crate) fn serve(&self, transport: &dyn Transport) {
-        for index in 0..self.count.load(Ordering::Acquire) {
+        let count = self.count.load(Ordering::Acquire);
+        for index in 0..count {
             // Polled without the lock: a callback may start another exchange.
             let flight = self.lock().get(index).cloned();
             let Some(flight) = flight else { continue };
             // Unwind safe: the exchange that the panic leaves half changed is given up.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport, count == 1))) {
                 flight.give_up(transport, format!("its progress panicked: {}", panic_text(&*panic)));
             }
         }

@@ -40,6 +40,6 @@ pub(crate) use call::CollectiveCall;
 pub(crate) use communicator::{decode, encode};
 pub(crate) use engine::Served;
 pub(crate) use handover::Invitations;
-pub(crate) use progress::drive_meanwhile;
+pub(crate) use progress::{drive_meanwhile, drive_until, drives};
 pub(crate) use tags::Tags;
 pub(crate) use wait::{Missing, WaitClock, WaitLimits};

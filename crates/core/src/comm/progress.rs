@@ -85,12 +85,26 @@ thread_local! {
     static DRIVES: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether this is the progress thread.
+pub(crate) fn drives() -> bool {
+    DRIVES.get()
+}
+
 /// On the progress thread, polls all ranks while it waits for one of them, except exchanges that are being polled. On
 /// any other thread, does nothing.
 pub(crate) fn drive_meanwhile() {
-    if DRIVES.get() {
+    if drives() {
         let ranks = THREAD.lock().ranks.clone();
         ranks.iter().for_each(|rank| rank.drive());
+    }
+}
+
+/// On the progress thread, polls all ranks until `done`, as [`drive_meanwhile`] does. On any other thread, does nothing: a
+/// wait follows, in which that thread opens the gates.
+pub(crate) fn drive_until(mut done: impl FnMut() -> bool) {
+    while drives() && !done() {
+        drive_meanwhile();
+        thread::sleep(SLEEP);
     }
 }
 

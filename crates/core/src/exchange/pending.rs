@@ -74,7 +74,8 @@ impl<'e, F> Pending<'e, F> {
     ///
     /// On an asynchronous device, it puts the end into the stream and returns; the host does not wait if a thread makes
     /// [`Progress`](crate::Progress). Exception: if ranks are threads of one process and this stream is the default
-    /// stream, which they share, the host waits for the neighbours' messages; use a stream of its own for each rank.
+    /// stream, which they share, the host waits for the neighbours' messages; use a stream of its own for each rank. Ranks that
+    /// share another stream can wait for each other there until the [time limit](crate::Communicator::set_time_limit).
     ///
     /// # Errors
     /// [`ExchangeError`]; the exchange is poisoned. An error after `finish` has returned is reported by the next call

@@ -237,7 +237,7 @@ impl Shared {
 }
 
 impl Served for Shared {
-    fn poll(&self, transport: &dyn Transport) {
+    fn poll(&self, transport: &dyn Transport, _alone: bool) {
         // If this thread may not call the transport, another one makes progress.
         let _ = self.progress(transport);
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::callback::Callback;
-use crate::comm::{Missing, Served, WaitClock, WaitLimits};
+use crate::comm::{Missing, Served, WaitClock, WaitLimits, drive_until};
 use crate::device::{DeviceId, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::exchange::work::Part;
@@ -26,6 +26,8 @@ struct State {
     started: u64,
     /// The thread that waits in `finish`.
     finishing: Option<ThreadMark>,
+    /// Whether the progress thread polls all exchanges of the rank.
+    driven: bool,
     /// Whether a part without a gate is incomplete.
     waited_for: bool,
     /// Whether the callback was called in this exchange.
@@ -81,6 +83,7 @@ impl Flight {
             status: Status::Idle,
             started: 0,
             finishing: None,
+            driven: false,
             waited_for: true,
             told: false,
             wait_clock: WaitClock::new(WaitLimits::default()),
@@ -164,15 +167,16 @@ impl Flight {
         // Code of the caller runs in `poll` if the exchange is done.
         drop((attached, state));
         if started.is_ok() {
-            self.poll(transport);
+            self.poll(transport, false);
         }
         started
     }
 
-    /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped.
-    pub(crate) fn finishing(&self) -> Finishing<'_> {
+    /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped. `driven`: the progress thread
+    /// polls all exchanges of the rank meanwhile.
+    pub(crate) fn finishing(&self, driven: bool) -> Finishing<'_> {
         let mut state = self.lock();
-        state.finishing = Some(ThreadMark::here());
+        (state.finishing, state.driven) = (Some(ThreadMark::here()), driven);
         let in_flight = matches!(state.status, Status::Travelling | Status::Arrived);
         if in_flight && state.parts.iter().any(|part| part.ends_in_finish()) {
             // Until they are polled again.
@@ -294,15 +298,21 @@ impl Flight {
         }
     }
 
-    /// Locks even after a panic: callbacks run without the lock, and parts do not panic.
+    /// Locks even after a panic: callbacks run without the lock, and parts do not panic. While another thread has the lock,
+    /// which may wait for a gate, the progress thread polls other exchanges.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.try_lock();
+        drive_until(|| {
+            state = state.take().or_else(|| self.try_lock());
+            state.is_some()
+        });
+        state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Served for Flight {
     /// Makes progress, unless another thread is doing so, and calls the callback if this completes the exchange.
-    fn poll(&self, transport: &dyn Transport) {
+    fn poll(&self, transport: &dyn Transport, alone: bool) {
         let Some(mut state) = self.try_lock() else { return };
         let is_gated = state.status == Status::Gated;
         if !is_gated && state.status != Status::Travelling {
@@ -310,8 +320,8 @@ impl Served for Flight {
         }
         let (mut complete, mut waited_for, mut failed) = (true, false, None);
         let finishing = state.finishing.is_some();
-        // No other thread waits for the device: others may wait for the progress of that thread.
-        let waits = state.finishing == Some(ThreadMark::here());
+        // Another thread does not wait for the device, nor does this one if other exchanges need it.
+        let waits = (alone || state.driven) && state.finishing == Some(ThreadMark::here());
         for part in &mut state.parts {
             let waited = if waits { part.wait_for_device() } else { Ok(()) };
             match waited.map_err(ExchangeError::from).and_then(|()| part.poll(transport, finishing)) {

@@ -63,12 +63,14 @@ impl Bound {
     /// has arrived.
     pub(crate) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
-        let may_be_gated = !matches!(schedule, Schedule::Blocking) && self.flight.is_asynchronous();
-        if may_be_gated && comm.drive() {
+        let is_asynchronous = self.flight.is_asynchronous();
+        let may_be_gated = is_asynchronous && !matches!(schedule, Schedule::Blocking);
+        let driven = (may_be_gated || is_asynchronous && !comm.engine().is_alone()) && comm.drive();
+        if may_be_gated && driven {
             // If this fails, so does `finish`.
             self.flight.finish_behind_gates(&**comm.transport(), &schedule, comm.limits());
         }
-        let finishing = self.flight.finishing();
+        let finishing = self.flight.finishing(driven);
         self.wait_until("finish", |flight| !flight.is_waited_for());
         let finished = self.flight.finish(&**comm.transport(), &schedule);
         drop(finishing);

@@ -291,6 +291,20 @@ impl<D: Device> StreamPart<D> {
         self.device.stream_wait(on, &self.points.moved)
     }
 
+    /// Tells whether the work that is in the part's own streams now is done, and all unpacking. Also `true` if the device has
+    /// failed.
+    pub(super) fn streams_are_done(&self) -> impl Fn() -> bool {
+        let recorded = self.device.record(&self.points.moved, self.streams.now());
+        let moves = self.streams.moves.as_ref();
+        let recorded = recorded.and_then(|()| moves.map_or(Ok(()), |moves| moves.end(&self.device)));
+        move || {
+            let is_moved = || moves.map_or(Ok(true), |moves| moves.is_ended(&self.device));
+            let is_reached = |event: &D::Event| self.device.query(event).unwrap_or(true);
+            let own = is_reached(&self.points.moved) && is_moved().unwrap_or(true);
+            recorded.is_err() || own && self.points.unpacked.events.iter().all(is_reached)
+        }
+    }
+
     pub(super) fn is_last_unpacked(&self) -> Result<bool, DeviceError> {
         match &self.points.begun {
             _ if !self.ways.messages.are_received() => Ok(true),

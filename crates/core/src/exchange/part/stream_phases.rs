@@ -6,6 +6,7 @@
 
 use super::Course;
 use super::stream::StreamPart;
+use crate::comm::{drive_until, drives};
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
@@ -263,6 +264,10 @@ impl<D: Device> Part for StreamPart<D> {
         }
         // On a lost device the thread cannot be attached; the channels are closed all the same.
         let _attached = self.device.attach();
+        // The streams may be behind a gate of another exchange, which the progress thread opens.
+        if drives() {
+            drive_until(self.streams_are_done());
+        }
         // The device must have stopped writing before others may touch the memory. An error is ignored: either it is
         // the reason for abandoning, or the exchange has already failed.
         let _ = self.streams.synchronize(&self.device);

@@ -115,6 +115,11 @@ impl<D: Device> MoveStream<D> {
     pub(crate) fn end(&self, device: &D) -> Result<(), DeviceError> {
         device.record(&self.moved, &self.stream)
     }
+
+    /// Whether the moves that were ended last are done. Does not block.
+    pub(crate) fn is_ended(&self, device: &D) -> Result<bool, DeviceError> {
+        device.query(&self.moved)
+    }
 }
 
 /// The number of parts that each rank of this process has on each device.
