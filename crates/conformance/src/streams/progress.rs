@@ -34,9 +34,18 @@ impl HandedGate {
     }
 }
 
+/// Whether ranks that are threads can hold back their streams by gates without holding back each other. If not, says so.
+fn has_gates_of_ranks<D: Device>(device: &D) -> bool {
+    let has = device.gates().is_some() && !device.info().shared_queues;
+    if !has {
+        println!("skipped: {} has no gates, or ranks that are threads share its queues", device.id());
+    }
+    has
+}
+
 /// Collective, on two ranks that are threads: rank 0 waits in `finish` for a stream that rank 1 holds back until a stream
 /// of its own has passed a gate of an exchange. So the thread that opens that gate does not wait for rank 0's stream; nor does
-/// rank 0 itself, if `progress` says that it alone sends its messages. On devices without gates, does nothing.
+/// rank 0 itself, if `progress` says that it alone sends its messages. On devices without such gates, does nothing.
 ///
 /// # Errors
 /// The gate stays closed, a wrong halo, or the error of a call.
@@ -46,8 +55,7 @@ pub fn gates_open_while_a_rank_waits<D: Device>(
     handed: &HandedGate,
     progress: Progress,
 ) -> Result<(), Failure> {
-    if device.gates().is_none() {
-        println!("skipped: {} has no gates", device.id());
+    if !has_gates_of_ranks(device) {
         return Ok(());
     }
     if comm.rank() == 0 {
@@ -97,13 +105,12 @@ pub fn gates_open_while_a_rank_waits<D: Device>(
 
 /// Collective, on three ranks that are threads: rank 0 has finished two exchanges on one stream, and the second one fails while
 /// the first one waits for its neighbour. So the thread that ends the second one does not wait for the stream before the gate of the
-/// first one is open. On devices without gates, does nothing.
+/// first one is open. On devices without such gates, does nothing.
 ///
 /// # Errors
 /// The second exchange does not fail, a wrong halo, or the error of a call.
 pub fn an_exchange_fails_behind_a_gate<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
-    if device.gates().is_none() {
-        println!("skipped: {} has no gates", device.id());
+    if !has_gates_of_ranks(device) {
         return Ok(());
     }
     let stream = device.create_stream(Priority::Normal)?;
