@@ -161,10 +161,12 @@ pub fn a_gate_opens_while_another_rank_waits_for_its_stream<D: Device>(device: &
     Ok(())
 }
 
-pub fn an_exchange_that_fails_behind_a_gate_keeps_no_other_waiting<D: Device>(
-    device: &D,
-) -> Result<(), Failure> {
-    on_ranks(&[3], |comm| progress::an_exchange_fails_behind_a_gate(comm, device))
+pub fn exchanges_that_fail_behind_gates_keep_no_other_waiting<D: Device>(device: &D) -> Result<(), Failure> {
+    let meetings = [(); 4].map(|()| progress::Meeting::default());
+    let [one, two, three, four] = &meetings;
+    on_ranks(&[3], |comm| progress::an_exchange_fails_behind_a_gate(comm, device, [one, two]))?;
+    let handed = progress::HandedGate::default();
+    on_ranks(&[3], |comm| progress::exchanges_fail_at_once(comm, device, &handed, [three, four]))
 }
 
 pub fn large_messages_are_moved_by_a_copy<D: Device>(device: &D) -> Result<(), Failure> {

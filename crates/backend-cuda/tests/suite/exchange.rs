@@ -15,8 +15,6 @@ haloport_conformance::backend_tests! { crate::common::device:
     random_exchanges_in_chunks_match_the_oracles,
     messages_larger_than_a_chunk_are_cut,
     a_chunk_arrives_while_the_next_one_is_packed,
-    a_gate_opens_while_another_rank_waits_for_its_stream,
-    an_exchange_that_fails_behind_a_gate_keeps_no_other_waiting,
     exchanges_in_chunks_in_flight_at_once_keep_apart,
     large_messages_are_moved_by_a_copy,
     chunks_that_are_moved_have_a_row_in_the_time_line,

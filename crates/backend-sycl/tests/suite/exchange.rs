@@ -18,7 +18,7 @@ haloport_conformance::backend_tests! { crate::common::device:
     large_messages_are_moved_by_a_copy,
     a_chunk_arrives_while_the_next_one_is_packed,
     a_gate_opens_while_another_rank_waits_for_its_stream,
-    an_exchange_that_fails_behind_a_gate_keeps_no_other_waiting,
+    exchanges_that_fail_behind_gates_keep_no_other_waiting,
     exchanges_in_flight_at_once_keep_apart,
     uneven_ranks_need_no_call_of_a_neighbour_that_has_started,
     sparse_exchanges_with_halos_in_flight_match_the_oracle,

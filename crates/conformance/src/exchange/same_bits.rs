@@ -96,7 +96,7 @@ impl<D, R> Halos<'_, D, R> {
     }
 }
 
-/// Collective: exact sums of terms that lie on random ranks and cancel each other all but the last 16 digits.
+/// Collective: exact sums of terms that lie on random ranks: large ones, which cancel in pairs, and small ones, whose sum is left.
 ///
 /// # Errors
 /// Another sum than that of whole numbers, or the error of a call.

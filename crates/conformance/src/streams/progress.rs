@@ -1,8 +1,9 @@
 //! The thread that makes progress for all ranks of a process.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haloport_core::device::{Device, Priority};
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Pattern, Progress};
@@ -13,7 +14,7 @@ use crate::{Failure, ensure};
 
 const CELLS: usize = 64;
 
-/// In each of them, the thread of the process may come before the rank that waits, or after it.
+/// The number of rounds: in each, the thread of the process may come before the rank that waits, or after it.
 const ROUNDS: i64 = 100;
 
 /// How long rank 0 has waited in `finish` before its message is sent.
@@ -103,47 +104,80 @@ pub fn gates_open_while_a_rank_waits<D: Device>(
     Ok(())
 }
 
+/// The ranks that have come to a point, where they wait without a call of the library.
+#[derive(Default)]
+pub struct Meeting(AtomicUsize);
+
+impl Meeting {
+    /// Waits until all ranks have come; at most a minute.
+    fn come(&self, comm: &Communicator) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let begin = Instant::now();
+        while self.0.load(Ordering::SeqCst) < comm.size() && begin.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Collective: an exchange between the ranks of each of these pairs. Cell 0 is this rank's, each of the others that of one neighbour.
+fn between<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    path: DataPath,
+    pairs: &[[usize; 2]],
+) -> Result<Exchange<Field<i64, D>>, Failure> {
+    let rank = comm.rank();
+    let other = |pair: &[usize; 2]| pair.contains(&rank).then(|| pair[0] + pair[1] - rank);
+    let neighbours: Vec<usize> = pairs.iter().filter_map(other).collect();
+    let sends: Vec<_> = neighbours.iter().map(|rank| (*rank, [0])).collect();
+    let receives: Vec<_> = (1..).zip(&neighbours).map(|(cell, rank)| (*rank, [cell])).collect();
+    let pattern = Pattern::from_lists(comm, 1 + neighbours.len(), &sends, &receives)?;
+    let mut field = Field::<i64, D>::new(device, &pattern)?;
+    let mut cells = vec![0; 1 + neighbours.len()];
+    cells[0] = 7 + rank as i64;
+    field.copy_from(0, &cells)?;
+    Ok(pattern.bind_with(field, BindOptions::default().path(path))?)
+}
+
 /// Collective, on three ranks that are threads: rank 0 has finished two exchanges on one stream, and the second one fails while
 /// the first one waits for its neighbour. So the thread that ends the second one does not wait for the stream before the gate of the
 /// first one is open. On devices without such gates, does nothing.
 ///
 /// # Errors
 /// The second exchange does not fail, a wrong halo, or the error of a call.
-pub fn an_exchange_fails_behind_a_gate<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+pub fn an_exchange_fails_behind_a_gate<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    [started, dropped]: [&Meeting; 2],
+) -> Result<(), Failure> {
     if !has_gates_of_ranks(device) {
         return Ok(());
     }
     let stream = device.create_stream(Priority::Normal)?;
-    // A cell for each of two ranks, and that of the other one behind it.
-    let bind = |other: usize| -> Result<Exchange<Field<i64, D>>, Failure> {
-        let neighbour = [if comm.rank() == 0 { other } else { 0 }];
-        let neighbours = if [0, other].contains(&comm.rank()) { &neighbour[..] } else { &[] };
-        let list = |cell: u32| neighbours.iter().map(|rank| (*rank, [cell])).collect::<Vec<_>>();
-        let pattern = Pattern::from_lists(comm, 2, &list(0), &list(1))?;
-        let mut field = Field::<i64, D>::new(device, &pattern)?;
-        field.copy_from(0, &[7 + comm.rank() as i64, 0])?;
-        Ok(pattern.bind_with(field, BindOptions::default().path(DataPath::Messages))?)
-    };
-    let (mut failing, mut waiting) = (bind(2)?, bind(1)?);
+    let mut failing = between(comm, device, DataPath::Messages, &[[0, 2]])?;
+    let mut waiting = between(comm, device, DataPath::Messages, &[[0, 1]])?;
     match comm.rank() {
         0 => {
             let second = failing.start_on(&stream)?;
             let first = waiting.start_on(&stream)?;
             first.finish_on(&stream)?;
             second.finish_on(&stream)?;
-            comm.barrier()?;
+            started.come(comm);
+            dropped.come(comm);
             device.synchronize(&stream)?;
             let failed = failing.synchronize();
             ensure!(failed.is_err(), "an exchange whose neighbour has dropped it has not failed");
         }
         1 => {
-            comm.barrier()?;
+            started.come(comm);
+            dropped.come(comm);
             thread::sleep(10 * WAITED);
             waiting.run_on(&stream)?;
         }
         _ => {
-            comm.barrier()?;
+            started.come(comm);
             drop(failing);
+            dropped.come(comm);
         }
     }
     if comm.rank() < 2 {
@@ -151,6 +185,54 @@ pub fn an_exchange_fails_behind_a_gate<D: Device>(comm: &Communicator, device: &
         let found = waiting.fields().to_vec(0)?[1];
         ensure!(found == 8 - comm.rank() as i64, "the halo holds {found}");
     }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// Collective, on three ranks that are threads: rank 2 drops two exchanges which others have finished on their streams; that of
+/// rank 0 is held back until rank 1's stream has passed both. So exchanges that fail tell their neighbours before they wait for a stream.
+/// On devices without such gates, does nothing.
+///
+/// # Errors
+/// The stream of rank 1 waits for rank 0, an exchange that does not fail, or the error of a call.
+pub fn exchanges_fail_at_once<D: Device>(
+    comm: &Communicator,
+    device: &D,
+    handed: &HandedGate,
+    [started, dropped]: [&Meeting; 2],
+) -> Result<(), Failure> {
+    if !has_gates_of_ranks(device) {
+        return Ok(());
+    }
+    let stream = device.create_stream(Priority::Normal)?;
+    let mut of_all = between(comm, device, DataPath::Direct, &[[0, 1], [0, 2]])?;
+    let mut of_two = between(comm, device, DataPath::Direct, &[[1, 2]])?;
+    match comm.rank() {
+        0 => {
+            handed.hand(TimedGate::new(gate(device, &stream)?));
+            of_all.start_on(&stream)?.finish_on(&stream)?;
+            started.come(comm);
+            dropped.come(comm);
+            device.synchronize(&stream)?;
+        }
+        1 => {
+            let (first, second) = (of_all.start_on(&stream)?, of_two.start_on(&stream)?);
+            first.finish_on(&stream)?;
+            second.finish_on(&stream)?;
+            started.come(comm);
+            dropped.come(comm);
+            device.synchronize(&stream)?;
+            ensure!(handed.take()?.open()?, "rank 1's stream has waited for that of rank 0");
+            ensure!(of_two.synchronize().is_err(), "an exchange of two ranks has not failed");
+        }
+        _ => {
+            started.come(comm);
+            drop((of_all, of_two));
+            dropped.come(comm);
+            return Ok(comm.barrier()?);
+        }
+    }
+    ensure!(of_all.synchronize().is_err(), "an exchange of all ranks has not failed");
     comm.barrier()?;
     Ok(())
 }

@@ -13,9 +13,9 @@ use crate::transport::Transport;
 
 /// An exchange that makes progress when it is polled.
 pub(crate) trait Served: Send + Sync {
-    /// Makes the progress that is possible now. Does not block, unless this thread waits in `finish` of this exchange.
-    /// `alone`: no other exchange of the rank needs this thread. Stores a failure for the call that waits.
-    fn poll(&self, transport: &dyn Transport, alone: bool);
+    /// Makes the progress that is possible now. Does not block, unless this thread waits in `finish` of this exchange and no
+    /// other one of `engine` needs it. Stores a failure for the call that waits.
+    fn poll(&self, transport: &dyn Transport, engine: &Engine);
     /// Fails permanently, because its progress has panicked. The call that waits gets the error.
     fn give_up(&self, transport: &dyn Transport, why: String);
     /// Whether it can make progress. An exchange that has ended may stay in the engine until it starts again.
@@ -50,9 +50,10 @@ impl Engine {
         self.count.store(active.len(), Ordering::Release);
     }
 
-    /// Whether it holds at most one exchange.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.count.load(Ordering::Acquire) <= 1
+    /// Whether at most one exchange can make progress.
+    pub(crate) fn has_one(&self) -> bool {
+        let under_way = || self.lock().iter().filter(|flight| flight.is_under_way()).count();
+        self.count.load(Ordering::Acquire) <= 1 || under_way() <= 1
     }
 
     /// Whether no exchange can make progress.
@@ -69,13 +70,12 @@ impl Engine {
     /// of an exchange panics, by a fault of a device or a transport, that exchange alone fails: the thread may have others
     /// to poll.
     pub(crate) fn serve(&self, transport: &dyn Transport) {
-        let count = self.count.load(Ordering::Acquire);
-        for index in 0..count {
+        for index in 0..self.count.load(Ordering::Acquire) {
             // Polled without the lock: a callback may start another exchange.
             let flight = self.lock().get(index).cloned();
             let Some(flight) = flight else { continue };
             // Unwind safe: the exchange that the panic leaves half changed is given up.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport, count == 1))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport, self))) {
                 flight.give_up(transport, format!("its progress panicked: {}", panic_text(&*panic)));
             }
         }

@@ -38,8 +38,8 @@ pub use wait::{DEFAULT_TIME_LIMIT, DEFAULT_WARN_AFTER, InterruptCheck};
 
 pub(crate) use call::CollectiveCall;
 pub(crate) use communicator::{decode, encode};
-pub(crate) use engine::Served;
+pub(crate) use engine::{Engine, Served};
 pub(crate) use handover::Invitations;
-pub(crate) use progress::{drive_meanwhile, drive_until, drives};
+pub(crate) use progress::{drive_meanwhile, drive_until, drives, is_meanwhile};
 pub(crate) use tags::Tags;
 pub(crate) use wait::{Missing, WaitClock, WaitLimits};

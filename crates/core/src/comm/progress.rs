@@ -83,6 +83,29 @@ pub(crate) fn drive(rank: Arc<dyn Driven>) -> bool {
 thread_local! {
     /// Whether this is the progress thread.
     static DRIVES: Cell<bool> = const { Cell::new(false) };
+    /// The number of calls of [`drive_meanwhile`] that this thread is in, one within another.
+    static MEANWHILE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a call of [`drive_meanwhile`] while it exists.
+struct Meanwhile;
+
+impl Meanwhile {
+    fn new() -> Meanwhile {
+        MEANWHILE.set(MEANWHILE.get() + 1);
+        Meanwhile
+    }
+}
+
+impl Drop for Meanwhile {
+    fn drop(&mut self) {
+        MEANWHILE.set(MEANWHILE.get() - 1);
+    }
+}
+
+/// Whether this thread polls while it waits for an exchange, whose lock it holds: no code of the program may run now.
+pub(crate) fn is_meanwhile() -> bool {
+    MEANWHILE.get() > 0
 }
 
 /// Whether this is the progress thread.
@@ -91,16 +114,17 @@ pub(crate) fn drives() -> bool {
 }
 
 /// On the progress thread, polls all ranks while it waits for one of them, except exchanges that are being polled. On
-/// any other thread, does nothing.
+/// any other thread, does nothing. Completion callbacks are called later.
 pub(crate) fn drive_meanwhile() {
     if drives() {
+        let _meanwhile = Meanwhile::new();
         let ranks = THREAD.lock().ranks.clone();
         ranks.iter().for_each(|rank| rank.drive());
     }
 }
 
-/// On the progress thread, polls all ranks until `done`, as [`drive_meanwhile`] does. On any other thread, does nothing: a
-/// wait follows, in which that thread opens the gates.
+/// On the progress thread, polls all ranks until `done`, as [`drive_meanwhile`] does. On any other thread, does nothing: the
+/// progress thread opens gates while the caller waits.
 pub(crate) fn drive_until(mut done: impl FnMut() -> bool) {
     while drives() && !done() {
         drive_meanwhile();

@@ -10,7 +10,7 @@ use super::notices::Notices;
 use super::outbox::Outbox;
 use super::state::{Ending, Message, SparseState, Status, Tags};
 use crate::callback::{self, Callback};
-use crate::comm::{Missing, Served};
+use crate::comm::{Engine, Missing, Served, is_meanwhile};
 use crate::log;
 use crate::transport::{Transport, TransportError};
 
@@ -237,7 +237,10 @@ impl Shared {
 }
 
 impl Served for Shared {
-    fn poll(&self, transport: &dyn Transport, _alone: bool) {
+    fn poll(&self, transport: &dyn Transport, _engine: &Engine) {
+        if is_meanwhile() {
+            return;
+        }
         // If this thread may not call the transport, another one makes progress.
         let _ = self.progress(transport);
     }

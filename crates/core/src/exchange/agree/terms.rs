@@ -262,7 +262,7 @@ impl Agreement {
             if axes.len() > 1 { Some(Box::new(AxisByAxisPart::new(axes)) as _) } else { axes.pop() }
         });
         let storages = self.parts.iter().flat_map(PartFields::storages).collect();
-        let flight = Arc::new(Flight::new(parts.collect(), storages));
+        let flight = Arc::new(Flight::new(comm.transport(), parts.collect(), storages));
         Ok((Bound { pattern: self.forward.clone(), flight, waits: HostWaits::new(trace), tags }, routes))
     }
 

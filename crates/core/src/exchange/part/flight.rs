@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::callback::Callback;
-use crate::comm::{Missing, Served, WaitClock, WaitLimits, drive_until};
+use crate::comm::{Engine, Missing, Served, WaitClock, WaitLimits, drive_until, drives, is_meanwhile};
 use crate::device::{DeviceId, Pointer};
 use crate::exchange::options::{Completion, ExchangeError, Schedule, Traffic};
 use crate::exchange::work::Part;
@@ -15,6 +15,8 @@ use crate::transport::Transport;
 /// One bound exchange.
 pub(crate) struct Flight {
     state: Mutex<State>,
+    transport: Arc<dyn Transport>,
+    is_asynchronous: bool,
     on_complete: Callback<ExchangeError>,
 }
 
@@ -32,6 +34,13 @@ struct State {
     waited_for: bool,
     /// Whether the callback was called in this exchange.
     told: bool,
+    /// Whether the callback is to be called as soon as the thread that polls may do so.
+    untold: bool,
+    /// Whether the exchange has failed and its parts are being abandoned: the progress thread waits for no device. Any other
+    /// thread that comes here does.
+    abandoning: bool,
+    /// Whether this exchange has marked the fields as in flight.
+    marks_fields: bool,
     /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
     wait_clock: WaitClock,
     /// The message of a panic of the completion callback, to be returned by `finish`.
@@ -76,7 +85,12 @@ pub(crate) enum Status {
 }
 
 impl Flight {
-    pub(crate) fn new(parts: Vec<Box<dyn Part>>, storages: Vec<Arc<Storage>>) -> Flight {
+    pub(crate) fn new(
+        transport: &Arc<dyn Transport>,
+        parts: Vec<Box<dyn Part>>,
+        storages: Vec<Arc<Storage>>,
+    ) -> Flight {
+        let is_asynchronous = parts.iter().any(|part| part.is_asynchronous());
         let state = State {
             parts,
             storages,
@@ -86,10 +100,14 @@ impl Flight {
             driven: false,
             waited_for: true,
             told: false,
+            untold: false,
+            abandoning: false,
+            marks_fields: false,
             wait_clock: WaitClock::new(WaitLimits::default()),
             panicked: None,
         };
-        Flight { state: Mutex::new(state), on_complete: Callback::new(None) }
+        let transport = Arc::clone(transport);
+        Flight { state: Mutex::new(state), transport, is_asynchronous, on_complete: Callback::new(None) }
     }
 
     /// Sets the function that is called each time an exchange is complete or has failed.
@@ -114,7 +132,7 @@ impl Flight {
     }
 
     pub(crate) fn is_asynchronous(&self) -> bool {
-        self.lock().parts.iter().any(|part| part.is_asynchronous())
+        self.is_asynchronous
     }
 
     /// Whether it was started and has not ended.
@@ -151,8 +169,13 @@ impl Flight {
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
         watched: bool,
+        engine: &Engine,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
+        if state.untold {
+            self.report(transport, state);
+            state = self.lock();
+        }
         state.check_idle()?;
         state.check_stream(schedule)?;
         // The other parts attach the thread by themselves.
@@ -167,7 +190,7 @@ impl Flight {
         // Code of the caller runs in `poll` if the exchange is done.
         drop((attached, state));
         if started.is_ok() {
-            self.poll(transport, false);
+            self.poll(transport, engine);
         }
         started
     }
@@ -246,7 +269,15 @@ impl Flight {
         if !matches!(state.status, Status::Poisoned(_)) {
             state.poison(transport, error);
         }
-        if was_travelling {
+        if was_travelling || state.untold {
+            self.report(transport, state);
+        }
+    }
+
+    /// Calls the callback, if that was put off.
+    pub(crate) fn tell(&self, transport: &dyn Transport) {
+        let state = self.lock();
+        if state.untold {
             self.report(transport, state);
         }
     }
@@ -254,6 +285,7 @@ impl Flight {
     /// Releases devices and memory after [`abandon`](Flight::abandon), while the progress thread may hold the flight.
     pub(crate) fn release(&self) {
         let mut state = self.lock();
+        state.end_abandoning(&*self.transport);
         let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
         drop(state);
         drop((parts, storages));
@@ -267,7 +299,8 @@ impl Flight {
     /// Runs the callback without the lock, so that it may start other exchanges. If it panics, the exchange is
     /// poisoned: by `finish`, if that has not been called yet.
     fn report(&self, transport: &dyn Transport, mut state: MutexGuard<'_, State>) {
-        if std::mem::replace(&mut state.told, true) {
+        state.untold = is_meanwhile() || state.abandoning;
+        if state.untold || std::mem::replace(&mut state.told, true) {
             return;
         }
         let error = if let Status::Poisoned(error) = &state.status { Some(error.clone()) } else { None };
@@ -285,8 +318,8 @@ impl Flight {
 
     /// Whether `is` holds for the status; `true` while another thread is polling, which may be about to open the gate, and may
     /// be waiting for this caller.
-    fn may_be(&self, is: impl Fn(&Status) -> bool) -> bool {
-        self.try_lock().is_none_or(|state| is(&state.status))
+    fn may_be(&self, is: impl Fn(&State) -> bool) -> bool {
+        self.try_lock().is_none_or(|state| is(&state))
     }
 
     /// `None` while another thread has the lock.
@@ -306,14 +339,24 @@ impl Flight {
             state = state.take().or_else(|| self.try_lock());
             state.is_some()
         });
-        state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut state = state.unwrap_or_else(|| self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if !drives() {
+            state.end_abandoning(&*self.transport);
+        }
+        state
     }
 }
 
 impl Served for Flight {
     /// Makes progress, unless another thread is doing so, and calls the callback if this completes the exchange.
-    fn poll(&self, transport: &dyn Transport, alone: bool) {
+    fn poll(&self, transport: &dyn Transport, engine: &Engine) {
         let Some(mut state) = self.try_lock() else { return };
+        if state.abandoning && state.parts.iter().all(|part| part.may_be_abandoned()) {
+            state.end_abandoning(transport);
+        }
+        if state.untold && !state.abandoning && !is_meanwhile() {
+            return self.report(transport, state);
+        }
         let is_gated = state.status == Status::Gated;
         if !is_gated && state.status != Status::Travelling {
             return;
@@ -321,7 +364,9 @@ impl Served for Flight {
         let (mut complete, mut waited_for, mut failed) = (true, false, None);
         let finishing = state.finishing.is_some();
         // Another thread does not wait for the device, nor does this one if other exchanges need it.
-        let waits = (alone || state.driven) && state.finishing == Some(ThreadMark::here());
+        let waits = self.is_asynchronous
+            && state.finishing == Some(ThreadMark::here())
+            && (state.driven || engine.has_one());
         for part in &mut state.parts {
             let waited = if waits { part.wait_for_device() } else { Ok(()) };
             match waited.map_err(ExchangeError::from).and_then(|()| part.poll(transport, finishing)) {
@@ -350,11 +395,13 @@ impl Served for Flight {
     }
 
     fn is_gated(&self) -> bool {
-        self.may_be(|status| *status == Status::Gated)
+        self.may_be(|state| state.status == Status::Gated)
     }
 
     fn is_under_way(&self) -> bool {
-        self.may_be(|status| matches!(status, Status::Travelling | Status::Gated))
+        self.may_be(|state| {
+            state.abandoning || state.untold || matches!(state.status, Status::Travelling | Status::Gated)
+        })
     }
 }
 
@@ -410,8 +457,21 @@ impl State {
         Some(ExchangeError::TimeLimit { missing: what, ranks, limit })
     }
 
-    /// Abandons all parts and ends the flight with `error`.
+    /// Abandons all parts and ends the flight with `error`. On the progress thread, later polls end that.
     fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
+        self.parts.iter_mut().for_each(|part| part.begin_to_abandon(transport));
+        self.marks_fields = matches!(self.status, Status::Travelling | Status::Arrived);
+        (self.status, self.abandoning) = (Status::Poisoned(error), true);
+        if !drives() || self.parts.iter().all(|part| part.may_be_abandoned()) {
+            self.end_abandoning(transport);
+        }
+    }
+
+    /// Blocks until the parts are abandoned, if the exchange has failed.
+    fn end_abandoning(&mut self, transport: &dyn Transport) {
+        if !std::mem::take(&mut self.abandoning) {
+            return;
+        }
         let mut is_left = true;
         for part in &mut self.parts {
             is_left &= part.abandon(transport);
@@ -420,7 +480,9 @@ impl State {
             // For good: this rank cannot know when the neighbour writes.
             self.storages.iter().for_each(|storage| storage.hold());
         }
-        self.end_flight(Status::Poisoned(error));
+        if std::mem::take(&mut self.marks_fields) {
+            self.storages.iter().for_each(|storage| storage.land());
+        }
     }
 
     /// Ends the flight. Marks the fields as at rest only if this flight has marked them as in flight.

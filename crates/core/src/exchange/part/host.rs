@@ -192,6 +192,14 @@ impl Part for AxisByAxisPart {
         self.axes[self.current].missing()
     }
 
+    fn begin_to_abandon(&mut self, transport: &dyn Transport) {
+        self.axes.iter_mut().for_each(|axis| axis.begin_to_abandon(transport));
+    }
+
+    fn may_be_abandoned(&self) -> bool {
+        self.axes.iter().all(|axis| axis.may_be_abandoned())
+    }
+
     fn abandon(&mut self, transport: &dyn Transport) -> bool {
         let mut is_left = true;
         for axis in &mut self.axes {

@@ -50,7 +50,7 @@ impl Bound {
         comm.check_thread()?;
         comm.engine().add(&self.flight);
         let watched = !matches!(schedule, Schedule::Blocking) && comm.may_be_driven();
-        let started = self.flight.start(&**comm.transport(), &schedule, watched);
+        let started = self.flight.start(&**comm.transport(), &schedule, watched, comm.engine());
         if started.is_err() {
             comm.engine().remove(&self.flight);
         } else if driven && self.flight.is_asynchronous() {
@@ -63,9 +63,9 @@ impl Bound {
     /// has arrived.
     pub(crate) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
-        let is_asynchronous = self.flight.is_asynchronous();
-        let may_be_gated = is_asynchronous && !matches!(schedule, Schedule::Blocking);
-        let driven = (may_be_gated || is_asynchronous && !comm.engine().is_alone()) && comm.drive();
+        let may_be_gated = self.flight.is_asynchronous() && !matches!(schedule, Schedule::Blocking);
+        let is_needed = || self.flight.is_asynchronous() && !comm.engine().has_one();
+        let driven = (may_be_gated || is_needed()) && comm.drive();
         if may_be_gated && driven {
             // If this fails, so does `finish`.
             self.flight.finish_behind_gates(&**comm.transport(), &schedule, comm.limits());
@@ -74,6 +74,9 @@ impl Bound {
         self.wait_until("finish", |flight| !flight.is_waited_for());
         let finished = self.flight.finish(&**comm.transport(), &schedule);
         drop(finishing);
+        if finished.is_err() {
+            self.flight.tell(&**comm.transport());
+        }
         if self.flight.status() != Status::Gated {
             comm.engine().remove(&self.flight);
         }

@@ -74,6 +74,16 @@ pub(crate) struct End {
     pub(crate) remote_writes: RemoteWrites,
     /// Whether the transport moves memory of the device itself, and so needs the thread attached.
     pub(crate) transport_uses_device: bool,
+    /// While the part is being abandoned.
+    pub(crate) abandoned: Option<Abandoned>,
+}
+
+/// A part that is being abandoned.
+pub(crate) struct Abandoned {
+    /// Whether no neighbour may still write into the fields.
+    pub(crate) is_left: bool,
+    /// Whether events tell when the part's own streams are done. If not, the device has failed.
+    pub(crate) is_recorded: bool,
 }
 
 /// What other exchanges of this process must know of the part.
@@ -130,7 +140,13 @@ impl<D: Device> StreamPart<D> {
             course: Course::Hosted { words_by_host: false },
             state: PartState::Idle,
             points,
-            end: End { gate: None, is_in_stream: false, remote_writes, transport_uses_device },
+            end: End {
+                gate: None,
+                is_in_stream: false,
+                remote_writes,
+                transport_uses_device,
+                abandoned: None,
+            },
             trace,
             holds: Holds { user, late_copies: None, deferred_frees: None },
         }
@@ -291,18 +307,19 @@ impl<D: Device> StreamPart<D> {
         self.device.stream_wait(on, &self.points.moved)
     }
 
-    /// Tells whether the work that is in the part's own streams now is done, and all unpacking. Also `true` if the device has
-    /// failed.
-    pub(super) fn streams_are_done(&self) -> impl Fn() -> bool {
-        let recorded = self.device.record(&self.points.moved, self.streams.now());
-        let moves = self.streams.moves.as_ref();
-        let recorded = recorded.and_then(|()| moves.map_or(Ok(()), |moves| moves.end(&self.device)));
-        move || {
-            let is_moved = || moves.map_or(Ok(true), |moves| moves.is_ended(&self.device));
-            let is_reached = |event: &D::Event| self.device.query(event).unwrap_or(true);
-            let own = is_reached(&self.points.moved) && is_moved().unwrap_or(true);
-            recorded.is_err() || own && self.points.unpacked.events.iter().all(is_reached)
-        }
+    /// Records the end of the part's own streams.
+    pub(super) fn record_end(&self) -> Result<(), DeviceError> {
+        self.device.record(&self.points.moved, self.streams.now())?;
+        self.streams.moves.as_ref().map_or(Ok(()), |moves| moves.end(&self.device))
+    }
+
+    /// Whether the part's own streams have reached the [recorded end](StreamPart::record_end), and all unpacking is done. Also
+    /// `true` if the device has failed.
+    pub(super) fn are_streams_done(&self) -> bool {
+        let moved = self.streams.moves.as_ref().map(|moves| moves.is_ended(&self.device));
+        let [even, odd] = &self.points.unpacked.events;
+        let events = [&self.points.moved, even, odd].map(|event| self.device.query(event));
+        events.into_iter().chain(moved).all(|reached| reached.unwrap_or(true))
     }
 
     pub(super) fn is_last_unpacked(&self) -> Result<bool, DeviceError> {

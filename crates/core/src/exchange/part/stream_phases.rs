@@ -5,8 +5,7 @@
 //! sent and unpacked chunk by chunk.
 
 use super::Course;
-use super::stream::StreamPart;
-use crate::comm::{drive_until, drives};
+use super::stream::{Abandoned, StreamPart};
 use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
@@ -241,9 +240,9 @@ impl<D: Device> Part for StreamPart<D> {
         each_once(hosted.chain(in_streams))
     }
 
-    fn abandon(&mut self, transport: &dyn Transport) -> bool {
+    fn begin_to_abandon(&mut self, transport: &dyn Transport) {
         if self.state == PartState::Abandoned {
-            return true;
+            return;
         }
         self.state = PartState::Abandoned;
         self.holds.late_copies = None;
@@ -262,12 +261,26 @@ impl<D: Device> Part for StreamPart<D> {
             words.fail();
             is_left = words.stop(&lane!(self, self.streams.now(), transport));
         }
-        // On a lost device the thread cannot be attached; the channels are closed all the same.
+        // Before any wait: gates of neighbours may wait for these messages and windows. The device may still write the buffers,
+        // which the part keeps.
+        self.ways.windows.shut(transport);
+        self.ways.messages.close(transport);
+        // On a lost device the thread cannot be attached.
         let _attached = self.device.attach();
-        // The streams may be behind a gate of another exchange, which the progress thread opens.
-        if drives() {
-            drive_until(self.streams_are_done());
-        }
+        let is_recorded = self.record_end().is_ok();
+        self.end.abandoned = Some(Abandoned { is_left, is_recorded });
+    }
+
+    fn may_be_abandoned(&self) -> bool {
+        let Some(abandoned) = &self.end.abandoned else { return true };
+        let _attached = self.device.attach();
+        (!abandoned.is_recorded || self.are_streams_done()) && !self.ways.windows.are_being_read()
+    }
+
+    fn abandon(&mut self, transport: &dyn Transport) -> bool {
+        self.begin_to_abandon(transport);
+        let Some(Abandoned { is_left, .. }) = self.end.abandoned.take() else { return true };
+        let _attached = self.device.attach();
         // The device must have stopped writing before others may touch the memory. An error is ignored: either it is
         // the reason for abandoning, or the exchange has already failed.
         let _ = self.streams.synchronize(&self.device);
@@ -275,7 +288,6 @@ impl<D: Device> Part for StreamPart<D> {
         let _ = self.points.unpacked.wait();
         self.holds.deferred_frees = None;
         self.ways.windows.close(transport);
-        self.ways.messages.close(transport);
         is_left
     }
 }

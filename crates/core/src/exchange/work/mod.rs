@@ -103,6 +103,12 @@ pub(crate) trait Part: Send {
     fn writes(&self, _storage: &Storage) {}
     /// The neighbours that are missing: the rank of each, and in words what is missing of it.
     fn missing(&self) -> Vec<(usize, String)>;
+    /// Begins to abandon the part, as far as no wait is needed.
+    fn begin_to_abandon(&mut self, _transport: &dyn Transport) {}
+    /// Whether [`abandon`](Part::abandon) would not wait for the device or a neighbour.
+    fn may_be_abandoned(&self) -> bool {
+        true
+    }
     /// Abandons the part for good: afterwards neither the device nor neighbours touch the fields; those that the
     /// transport may still be using stay marked as in flight. Returns `false` if a neighbour in another process, which
     /// does not answer, may still write into the fields.

@@ -159,6 +159,11 @@ impl Window {
         WindowState::of(self.word().load(Ordering::Acquire))
     }
 
+    /// Owner: whether [`close`](Window::close) would wait for the reader.
+    pub(crate) fn is_being_read(&self) -> bool {
+        !self.lasts && self.state() == WindowState::Reading
+    }
+
     /// Reader: whether nothing can be read any more. After a `begin_read` that was too early, the owner may have sent a
     /// message and closed its window.
     pub(crate) fn is_withdrawn(&self) -> bool {

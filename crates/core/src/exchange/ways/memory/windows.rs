@@ -118,6 +118,16 @@ impl<D: Device> Windows<D> {
         copying.try_for_each(|borrowed| device.host_wait(&borrowed.copied))
     }
 
+    /// Tells neighbours that they can no longer read. Those that read go on.
+    pub(crate) fn shut(&self, transport: &dyn Transport) {
+        self.lent.iter().for_each(|lent| lent.shut(transport));
+    }
+
+    /// Whether a neighbour still reads, so that closing them waits.
+    pub(crate) fn are_being_read(&self) -> bool {
+        self.lent.iter().flat_map(|lent| &lent.windows).any(|window| window.is_being_read())
+    }
+
     /// Does the copies that are left to `finish`.
     pub(crate) fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         self.borrowed.iter_mut().try_for_each(|borrowed| borrowed.finish(lane))
@@ -327,6 +337,12 @@ impl<D: Device> LentWindow<D> {
             window.leave_message();
             self.returned = true;
         }
+    }
+
+    /// Tells the neighbour that it can no longer begin to read.
+    fn shut(&self, transport: &dyn Transport) {
+        self.windows.iter().for_each(|window| window.shut());
+        transport.notify(self.peer);
     }
 
     /// Closes the window for good: the neighbour can no longer read it.
