@@ -70,8 +70,9 @@ pub(crate) fn element_of(array: &CArray, name: &str) -> Result<ElementType, Fail
         0 => Ok(element),
         bytes if usize::try_from(bytes) == Ok(element.bytes()) => Ok(element),
         bytes => Err(Failure::argument(format!(
-            "{name}.element_bytes: expected {} of type {element}, or 0, found {bytes}",
-            element.bytes()
+            "{name}.element_bytes: expected {} for {}, or 0, found {bytes}",
+            element.bytes(),
+            element.in_words()
         ))),
     }
 }

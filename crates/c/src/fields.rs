@@ -150,8 +150,10 @@ impl Row<'_> {
             let found = element_of(&array, &name)?;
             if found != element {
                 return Err(Failure::argument(format!(
-                    "{name}.type: expected {element}, as of like[{}], found {found}",
-                    self.first + first
+                    "{name}.type: expected {}, as of like[{}], found {}",
+                    element.in_words(),
+                    self.first + first,
+                    found.in_words()
                 )));
             }
             let Some((address, cells)) = member.cells else { continue };

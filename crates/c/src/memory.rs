@@ -130,7 +130,8 @@ unsafe fn layouts(
         }
         if element_of(&array, &name)? != element {
             return Err(Failure::argument(format!(
-                "{name}.type: expected {element}, as of like[0], found another"
+                "{name}.type: expected {}, as of like[0], found another",
+                element.in_words()
             )));
         }
         let shape = shape_of(&array, own, domains.pattern.grid().is_some(), &name)?;

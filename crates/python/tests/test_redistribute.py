@@ -261,7 +261,7 @@ def test_refusals(ranks: Ranks) -> None:
             move.plan(u)
         with pytest.raises(ValueError, match="field 0"):
             move.plan(v, u)
-        with pytest.raises(haloport.RefusedError, match="field 1 holds f32 and its source f64"):
+        with pytest.raises(haloport.RefusedError, match="field 1 holds 32-bit floats and its source 64-bit floats"):
             move.plan(u, columns.empty("f4"))
         with pytest.raises(ValueError, match="fields 0 and 1: expected memory of their own"):
             same = np.zeros((4, 4))

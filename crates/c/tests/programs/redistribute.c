@@ -365,7 +365,7 @@ static void *refusals(void *argument) {
     options.accumulate = "sum";
     REFUSED(HP_REFUSED, "accumulates no halo", hp_plan_create(made, 1, like, NULL, &options, &plan));
     like[1].type = me->rank == 0 ? HP_F32 : HP_F64;
-    REFUSED(mine, "like[1].type: expected f64, as of like[0], found f32", hp_plan_create(made, 1, like, NULL, NULL, &plan));
+    REFUSED(mine, "like[1].type: expected 64-bit floats, as of like[0], found 32-bit floats", hp_plan_create(made, 1, like, NULL, NULL, &plan));
     like[1].type = HP_F64, like[3].extent[1] = me->rank == 0 ? 4 : 3;
     REFUSED(mine, "like[3]", hp_plan_create(made, 2, like, NULL, NULL, &plan));
     like[3].extent[1] = 3;

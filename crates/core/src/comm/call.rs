@@ -84,7 +84,7 @@ impl fmt::Display for CollectiveCall {
         match self {
             CollectiveCall::Barrier => f.write_str("a barrier"),
             CollectiveCall::Reduction { reduction, element, values } => {
-                write!(f, "a reduction ({reduction:?}) of {values} values of type {element}")
+                write!(f, "a reduction ({reduction:?}) of {values} values, {}", element.in_words())
             }
             CollectiveCall::Broadcast { root } => write!(f, "a broadcast from rank {root}"),
             CollectiveCall::Gather { root } => write!(f, "a gather to rank {root}"),

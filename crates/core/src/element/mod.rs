@@ -64,6 +64,21 @@ impl ElementType {
         }
     }
 
+    /// The elements in words that users of any language know, as `64-bit floats`: for texts of errors.
+    pub fn in_words(self) -> String {
+        let bits = 8 * self.bytes();
+        match self {
+            ElementType::Bytes(bytes) => format!("records of {bytes} bytes"),
+            ElementType::Bf16 => "bfloat16 floats".into(),
+            ElementType::F16 | ElementType::F32 | ElementType::F64 => format!("{bits}-bit floats"),
+            ElementType::Complex32 | ElementType::Complex64 => {
+                format!("complex numbers of {}-bit floats", bits / 2)
+            }
+            signed if signed.sign_change().is_some() => format!("{bits}-bit integers"),
+            _ => format!("{bits}-bit unsigned integers"),
+        }
+    }
+
     /// The alignment of an element in bytes.
     pub fn alignment(self) -> usize {
         match self {

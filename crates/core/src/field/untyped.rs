@@ -124,7 +124,8 @@ impl FieldRef<'_> {
         if self.element != source.element {
             return Some(format!(
                 "holds {} and its source {}, expected the same",
-                self.element, source.element
+                self.element.in_words(),
+                source.element.in_words()
             ));
         }
         None

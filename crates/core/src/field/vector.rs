@@ -22,8 +22,8 @@ impl VectorAxes {
         mut blocks: &mut dyn Iterator<Item = &BlockLayout>,
     ) -> Result<VectorAxes, FieldError> {
         if !axes.is_empty() && element.sign_change().is_none() {
-            let expected = "a type with a sign: across some edges components change theirs";
-            return Err(FieldError::layout("the element type of a vector field", expected, element));
+            let expected = "numbers with a sign: across some edges components change theirs";
+            return Err(FieldError::layout("the elements of a vector field", expected, element.in_words()));
         }
         let found = format!("{axes:?}");
         let few = Iterator::find(&mut blocks, |layout| {

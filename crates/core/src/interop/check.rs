@@ -182,7 +182,7 @@ impl<'a> Unchecked<'a> {
         }
         let alignment = self.element.alignment();
         if first % alignment as i128 != 0 {
-            let expected = format!("an address aligned to {alignment} bytes for {}", self.element);
+            let expected = format!("an address aligned to {alignment} bytes for {}", self.element.in_words());
             return Err(fault.buffer(expected, format!("{first:#x}"), "copy the array to an aligned one"));
         }
         Ok(Pointer::new(self.pointer.wrapping_offset(offset as isize)))

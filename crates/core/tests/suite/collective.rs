@@ -182,8 +182,8 @@ fn ranks_that_reduce_other_types_are_told_which() {
         assert!(matches!(error, TransportError::OutOfStep { .. }), "{error}");
         Ok(error.to_string())
     });
-    let text = "the ranks are out of step: rank 1 has come to a reduction (Sum) of 1 values of type u64, and rank 0 to a \
-                reduction (Sum) of 1 values of type f64; all ranks make the same collective calls in the same order";
+    let text = "the ranks are out of step: rank 1 has come to a reduction (Sum) of 1 values, 64-bit unsigned integers, and rank 0 to a \
+                reduction (Sum) of 1 values, 64-bit floats; all ranks make the same collective calls in the same order";
     assert_eq!(texts.unwrap(), [text, text]);
 }
 

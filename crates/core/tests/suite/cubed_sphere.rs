@@ -120,8 +120,8 @@ fn vectors_that_cannot_be_turned_are_refused() {
     });
     assert_eq!(
         text,
-        "the element type of a vector field: expected a type with a sign: across some edges components change \
-         theirs, found u16"
+        "the elements of a vector field: expected numbers with a sign: across some edges components change \
+         theirs, found 16-bit unsigned integers"
     );
     let vector = |comm: &Communicator, axes: &[usize]| -> Result<(), Failure> {
         let pattern = tiles(comm, &Halo::uniform(1))?;
@@ -152,7 +152,7 @@ fn vectors_that_cannot_be_turned_are_refused() {
     let text = refused(3, |comm| vector(comm, if comm.rank() == 1 { &[2, 1] } else { &[1, 2] }));
     assert_eq!(
         text,
-        "rank 1: the fields are [f32 with components along the axes [2, 1] (device 0)] here and \
-         [f32 with components along the axes [1, 2] (device 0)] on rank 0; bind the same fields on every rank"
+        "rank 1: the fields are [32-bit floats with components along the axes [2, 1] (device 0)] here and \
+         [32-bit floats with components along the axes [1, 2] (device 0)] on rank 0; bind the same fields on every rank"
     );
 }

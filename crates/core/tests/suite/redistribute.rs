@@ -507,7 +507,7 @@ fn fields_that_do_not_fit_are_refused_on_all_ranks() {
         let source = Field::<f32, _>::new(device, moved.source())?;
         Ok(moved.bind(SourceTarget { source, target: Numbers::new(device, moved.target())? }).map(drop)?)
     });
-    assert!(text.contains("field 1 holds f64 and its source f32"), "{text}");
+    assert!(text.contains("field 1 holds 64-bit floats and its source 32-bit floats"), "{text}");
     // Rank 1 has no target, and knows only the components of the source.
     let text = refusal(|moved, device| {
         let components = 2 - moved.target().boxes().len();

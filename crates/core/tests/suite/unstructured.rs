@@ -238,7 +238,7 @@ fn fields_that_differ_between_ranks_are_refused() {
     });
     assert_eq!(
         text,
-        "rank 1: the fields are [i64 (device 0)] here and [f64 (device 0)] on rank 0; bind the same fields on every rank"
+        "rank 1: the fields are [64-bit integers (device 0)] here and [64-bit floats (device 0)] on rank 0; bind the same fields on every rank"
     );
     let text = refused_field(|field, odd| field.levels(if odd { 5 } else { 6 }));
     assert_eq!(

@@ -355,7 +355,7 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
             .enumerate()
             .flat_map(|(part, fields)| {
                 fields.iter().map(move |FieldSignature { number, element, vector }| {
-                    (*number, format!("{element}{vector} (device {part})"))
+                    (*number, format!("{}{vector} (device {part})", element.in_words()))
                 })
             })
             .collect();

@@ -301,7 +301,7 @@ pub(crate) fn cannot_combine(
     let fields = parts.iter().flat_map(|part| &part.fields);
     let undefined = fields.clone().find(|(_, field)| !combine.is_defined_for(field.element));
     if let Some((number, field)) = undefined {
-        let (name, element) = (combine.name(), field.element);
+        let (name, element) = (combine.name(), field.element.in_words());
         return Some(format!(
             "field {number} is of {element}, which have no `{name}`; expected another option `accumulate`"
         ));
