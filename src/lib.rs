@@ -48,7 +48,7 @@
 //! | send irregular messages | [`SparseExchange`], [`line::LineExchange`] |
 //! | see when a rank computed, exchanged and waited | [`trace`] |
 //!
-//! The page `docs/rust.md` of the repository is a tour, with programs for each of these.
+//! The [`tour`] has programs for each of these.
 //!
 //! Functions that return [`Error`] take any other error with `?`, and `main` prints it as text; [`Error::kind`] says which
 //! it is. Authors of backends and
@@ -184,6 +184,11 @@ pub mod line {
     pub use haloport_core::line::{Line, LineExchange, NextRound, Payloads};
 }
 
+// A page, so that its programs are tested.
+#[cfg(feature = "cpu")]
+#[doc = include_str!("../docs/rust.md")]
+pub mod tour {}
+
 /// Tests the page about accumulated halos.
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../docs/accumulate.md")]
@@ -198,11 +203,6 @@ struct ExactSums;
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../docs/redistribute.md")]
 struct Redistribute;
-
-/// Tests the tour of the crate.
-#[cfg(all(doctest, feature = "cpu"))]
-#[doc = include_str!("../docs/rust.md")]
-struct Rust;
 
 /// Tests the README's example.
 #[cfg(all(doctest, feature = "cpu"))]

@@ -9,7 +9,7 @@ use std::fmt;
 /// `main` may return it: unlike other errors it is then printed as text, followed by its causes.
 ///
 /// ```
-/// use haloport_core::{Error, Grid};
+/// use haloport::{Error, Grid};
 ///
 /// fn main() -> Result<(), Error> {
 ///     let grid = Grid::new([8, 6])?;
@@ -28,7 +28,8 @@ impl Error {
     /// Returns the error within, if it is an `E`.
     ///
     /// ```
-    /// use haloport_core::{Error, Grid, GridError};
+    /// use haloport::domain::GridError;
+    /// use haloport::{Error, Grid};
     ///
     /// let error: Error = Grid::new([]).unwrap_err().into();
     /// assert!(error.downcast_ref::<GridError>().is_some());

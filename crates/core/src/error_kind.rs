@@ -44,7 +44,8 @@ impl Error {
     /// The error within, by its type. That of the caller's work in a [step](StepError::Work) is looked into.
     ///
     /// ```
-    /// use haloport_core::{Error, ErrorKind, ExchangeError};
+    /// use haloport::exchange::ExchangeError;
+    /// use haloport::{Error, ErrorKind};
     ///
     /// /// Whether the exchange may succeed with more time.
     /// fn is_late(error: &Error) -> bool {

@@ -3,11 +3,11 @@
 //! A program that leaves MPI to Haloport calls [`initialize`]:
 //!
 //! ```no_run
-//! haloport_mpi::install_abort_hook();
-//! let session = haloport_mpi::initialize()?;
+//! haloport::mpi::install_abort_hook();
+//! let session = haloport::mpi::initialize()?;
 //! let comm = session.world()?;
 //! println!("rank {} of {}", comm.rank(), comm.size());
-//! # Ok::<(), haloport_core::TransportError>(())
+//! # Ok::<(), haloport::comm::TransportError>(())
 //! ```
 //!
 //! A library, or a solver that has initialised MPI itself, passes an MPI communicator to [`from_raw`].

@@ -70,7 +70,7 @@ impl Communicator {
     /// rank. All ranks bring the same number of values of the same type.
     ///
     /// ```
-    /// use haloport_core::{Reduction, run_ranks};
+    /// use haloport::{Reduction, run_ranks};
     ///
     /// run_ranks(4, |comm| {
     ///     let mine = comm.rank() as f64;
@@ -83,7 +83,7 @@ impl Communicator {
     ///     assert_eq!(cells, [40, 80]);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     ///
     /// - The sum of floats is taken in the order of the ranks, `((v0 + v1) + v2) + …`, so it is also the same in every

@@ -183,7 +183,8 @@ impl Communicator {
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicBool, Ordering};
     ///
-    /// use haloport_core::{TransportError, run_ranks};
+    /// use haloport::comm::TransportError;
+    /// use haloport::run_ranks;
     ///
     /// static STOP: AtomicBool = AtomicBool::new(true); // set by a signal handler
     ///
@@ -196,7 +197,7 @@ impl Communicator {
     ///     }
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     pub fn set_interrupt(&self, check: Option<InterruptCheck>) {
         let mut interrupt = self.inner.interrupt.lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,7 +32,7 @@ const LEAST_IN_TABLE: usize = 1 << 10;
 /// - A sum of nothing, or one that is exactly 0, is +0.0, also if all terms are -0.0.
 ///
 /// ```
-/// use haloport_core::comm::ExactSum;
+/// use haloport::comm::ExactSum;
 ///
 /// let mut sum = ExactSum::new();
 /// sum.add(&[1e100, 1.0, -1e100]);
@@ -261,14 +261,14 @@ impl Communicator {
     /// share the terms. A rank may bring none.
     ///
     /// ```
-    /// use haloport_core::run_ranks;
+    /// use haloport::run_ranks;
     ///
     /// run_ranks(2, |comm| {
     ///     let cells = if comm.rank() == 0 { [1e100, 1.0] } else { [1.0, -1e100] };
     ///     assert_eq!(comm.sum_exact(&cells)?, 2.0);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     ///
     /// Several sums in one message, of products, masked or in `f32`: [`all_reduce_exact`](Communicator::all_reduce_exact).

@@ -59,13 +59,13 @@ pub const MOST_RANKS: usize = 1 << 16;
 /// [`threads`] makes the ranks for threads that the program starts itself.
 ///
 /// ```
-/// use haloport_core::{Reduction, run_ranks};
+/// use haloport::{Reduction, run_ranks};
 ///
 /// let sums = run_ranks(4, |comm| {
 ///     Ok(comm.all_reduce(comm.rank() as u64, Reduction::Sum)?)
 /// })?;
 /// assert_eq!(sums, [6, 6, 6, 6]);
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 ///
 /// # Errors
@@ -137,7 +137,8 @@ fn run_threads(
 /// moves each to a thread of its own. Does not wait for the threads.
 ///
 /// ```
-/// use haloport_core::{Reduction, threads};
+/// use haloport::comm::threads;
+/// use haloport::Reduction;
 ///
 /// let ranks = threads(4)?.into_iter().map(|comm| {
 ///     std::thread::spawn(move || comm.all_reduce(comm.rank() as u64, Reduction::Sum))
@@ -146,7 +147,7 @@ fn run_threads(
 /// for rank in ranks {
 ///     assert_eq!(rank.join().unwrap()?, 6);
 /// }
-/// # Ok::<(), haloport_core::Error>(())
+/// # Ok::<(), haloport::Error>(())
 /// ```
 ///
 /// # When a rank ends

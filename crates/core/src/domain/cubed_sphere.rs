@@ -18,8 +18,9 @@
 //! receives them:
 //!
 //! ```
-//! # use haloport_core::{ComponentPlace, Field, Grid, Halo, Pattern, Split, run_ranks};
-//! # use haloport_cpu::CpuDevice;
+//! # use haloport::cpu::CpuDevice;
+//! # use haloport::field::ComponentPlace;
+//! # use haloport::{Field, Grid, Halo, Pattern, Split, run_ranks};
 //! # run_ranks(2, |comm| {
 //! let grid = Grid::cubed_sphere_with_levels(12, 4)?; // tile, level, y, x
 //! let mine = Split::balanced(&grid, comm.size())?.part(comm.rank()).ok_or("no such part")?; // three whole tiles
@@ -32,7 +33,7 @@
 //! pattern.bind(wind)?.run()?;
 //! # Ok(())
 //! # })?;
-//! # Ok::<(), haloport_core::RanksError>(())
+//! # Ok::<(), haloport::comm::RanksError>(())
 //! ```
 //!
 //! [`TILES`] is the only table: the directions of the axes determine which tiles touch and how they are turned.

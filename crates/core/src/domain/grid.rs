@@ -179,12 +179,13 @@ impl Grid {
     /// other points.
     ///
     /// ```
-    /// use haloport_core::{Grid, Pivot, Points};
+    /// use haloport::domain::{Pivot, Points};
+    /// use haloport::Grid;
     ///
     /// let grid = Grid::new([75, 292, 362])?.folded([1, 2], Pivot::Corner)?; // levels, y, x
     /// let velocities = grid.at(Points::EastEdges)?;
     /// # assert_eq!(velocities.fold().map(|fold| fold.points), Some(Points::EastEdges));
-    /// # Ok::<(), haloport_core::GridError>(())
+    /// # Ok::<(), haloport::domain::GridError>(())
     /// ```
     ///
     /// # Errors

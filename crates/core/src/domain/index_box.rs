@@ -165,7 +165,7 @@ impl IndexBox {
     /// unchanged if it has [`MAX_AXES`] axes already.
     ///
     /// ```
-    /// use haloport_core::IndexBox;
+    /// use haloport::IndexBox;
     ///
     /// let cells = IndexBox::new([0, 8], [4, 16]);
     /// assert_eq!(cells.with_further_axis(0, 80), IndexBox::new([0, 8, 0], [4, 16, 80]));
@@ -180,7 +180,7 @@ impl IndexBox {
     /// The box with `cells` more cells on each side; an empty box stays empty. Ends at the limits of `i64`.
     ///
     /// ```
-    /// use haloport_core::IndexBox;
+    /// use haloport::IndexBox;
     ///
     /// let owned = IndexBox::new([0, 8], [4, 16]);
     /// assert_eq!(owned.grown(1), IndexBox::new([-1, 7], [5, 17]));

@@ -30,10 +30,8 @@ impl<F: FieldSet> Exchange<F> {
     /// them, here once.
     ///
     /// ```
-    /// use haloport_core::{
-    ///     Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Split, View, ViewMut, run_ranks,
-    /// };
-    /// use haloport_cpu::CpuDevice;
+    /// use haloport::cpu::CpuDevice;
+    /// use haloport::{Error, Exchange, Field, Grid, Halo, IndexBox, Pattern, Split, View, ViewMut, run_ranks};
     ///
     /// fn step(
     ///     now: &mut Exchange<Field<f64, CpuDevice>>,
@@ -77,7 +75,7 @@ impl<F: FieldSet> Exchange<F> {
     ///     assert_eq!(found, expected);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     pub fn overlap<C: ?Sized>(
         &mut self,

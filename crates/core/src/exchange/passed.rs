@@ -28,8 +28,8 @@ use crate::pattern::Pattern;
 /// Two exchanges in each step, of (u, v) and of (u, t).
 ///
 /// ```
-/// use haloport_core::{Field, Grid, Halo, Pattern, Split, run_ranks};
-/// use haloport_cpu::CpuDevice;
+/// use haloport::cpu::CpuDevice;
+/// use haloport::{Field, Grid, Halo, Pattern, Split, run_ranks};
 ///
 /// run_ranks(2, |comm| {
 ///     let grid = Grid::new([8])?.periodic([true])?;
@@ -53,7 +53,7 @@ use crate::pattern::Pattern;
 ///     assert_eq!(u.view(0)?.get(&[mine.lower()[0] - 1]), Some((20 + below) as f64));
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 #[derive(Default)]
 pub struct Passed {

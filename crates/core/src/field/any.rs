@@ -19,8 +19,8 @@ use crate::pattern::Pattern;
 /// `Vec<Box<dyn FieldSet>>`.
 ///
 /// ```
-/// use haloport_core::{AnyField, ElementType, Grid, Halo, Pattern, Split, run_ranks};
-/// use haloport_cpu::CpuDevice;
+/// use haloport::cpu::CpuDevice;
+/// use haloport::{AnyField, ElementType, Grid, Halo, Pattern, Split, run_ranks};
 ///
 /// run_ranks(2, |comm| {
 ///     let grid = Grid::new([8])?.periodic([true])?;
@@ -36,7 +36,7 @@ use crate::pattern::Pattern;
 ///     assert!(exchange.fields()[0].view::<i32>(0).is_err()); // it holds f64
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 #[derive(Debug)]
 pub struct AnyField<D: Device> {

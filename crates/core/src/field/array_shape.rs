@@ -21,7 +21,8 @@ pub enum AxisRole {
 /// The shape of an array in which the cells of a domain lie.
 ///
 /// ```
-/// use haloport_core::{ArrayCells, ArrayShape, Grid, Halo, IndexBox, Pattern, run_ranks};
+/// use haloport::field::{ArrayCells, ArrayShape};
+/// use haloport::{Grid, Halo, IndexBox, Pattern, run_ranks};
 ///
 /// run_ranks(1, |comm| {
 ///     let mine = [IndexBox::new([0], [4])];
@@ -32,7 +33,7 @@ pub enum AxisRole {
 ///     assert_eq!(layout.strides(), [3, 1]);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayShape {

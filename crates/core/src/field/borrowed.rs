@@ -20,8 +20,8 @@ use crate::element::Element;
 /// To use the memory between exchanges, pass it to each start of a [plan](crate::Pattern::plan):
 ///
 /// ```
-/// # use haloport_core::{BorrowedField, Field, Grid, Halo, Pattern, Split, run_ranks};
-/// # use haloport_cpu::CpuDevice;
+/// # use haloport::cpu::CpuDevice;
+/// # use haloport::{BorrowedField, Field, Grid, Halo, Pattern, Split, run_ranks};
 /// # run_ranks(2, |comm| {
 /// # let grid = Grid::new([8])?.periodic([true])?;
 /// # let mine = Split::even(&grid, [2])?.part(comm.rank()).ok_or("no such part")?;
@@ -37,7 +37,7 @@ use crate::element::Element;
 /// }
 /// # Ok(())
 /// # })?;
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 #[derive(Debug)]
 pub struct BorrowedField<'m, T: Element, D> {

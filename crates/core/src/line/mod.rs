@@ -5,8 +5,8 @@
 //! rounds those that came in the round before, so a window may be wider than the intervals:
 //!
 //! ```
-//! use haloport_core::line::{Payloads, NextRound};
-//! use haloport_core::{Line, LineExchange, run_ranks};
+//! use haloport::line::{Line, LineExchange, NextRound, Payloads};
+//! use haloport::run_ranks;
 //!
 //! let before = run_ranks(4, |comm| {
 //!     let line = Line::even(&comm, 7)?; // 2, 2, 2 and 1
@@ -24,7 +24,7 @@
 //!     Ok(before.split_off(before.len() - wanted))
 //! })?;
 //! assert_eq!(before, [vec![], vec![0, 1], vec![1, 2, 3], vec![3, 4, 5]]);
-//! # Ok::<(), haloport_core::RanksError>(())
+//! # Ok::<(), haloport::comm::RanksError>(())
 //! ```
 //!
 //! - `interval`: [`Line`], the items of each rank;

@@ -181,7 +181,7 @@ impl Pattern {
     /// ([`index_sets`](Pattern::index_sets)).
     ///
     /// ```
-    /// use haloport_core::{Pattern, run_ranks};
+    /// use haloport::{Pattern, run_ranks};
     ///
     /// // A ring: two cells on each rank, then the last cell of the rank below and the first one of the rank above.
     /// run_ranks(3, |comm| {
@@ -190,7 +190,7 @@ impl Pattern {
     ///     assert_eq!(pattern.halo_cells(), 2);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     ///
     /// # Errors

@@ -21,14 +21,14 @@ impl Pattern {
     /// [`Pattern::structured`] takes domains of the program's choice.
     ///
     /// ```
-    /// use haloport_core::{Pattern, run_ranks};
+    /// use haloport::{Pattern, run_ranks};
     ///
     /// run_ranks(2, |comm| {
     ///     let pattern = Pattern::on_grid(&comm, [8, 6]).periodic([true, false]).halo(2).build()?;
     ///     assert_eq!(pattern.boxes()[0].cells(), 24);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     pub fn on_grid<G>(comm: &Communicator, grid: G) -> GridPattern
     where

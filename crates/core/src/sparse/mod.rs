@@ -3,7 +3,7 @@
 //! Each rank names its receivers, which need not know. Here, three ranks send their numbers to all ranks below:
 //!
 //! ```
-//! use haloport_core::{SparseExchange, run_ranks};
+//! use haloport::{SparseExchange, run_ranks};
 //!
 //! let received = run_ranks(3, |comm| {
 //!     let mut exchange = SparseExchange::new(&comm)?;
@@ -14,7 +14,7 @@
 //!     Ok(round.wait()?)
 //! })?;
 //! assert_eq!(received, [vec![(1, vec![1]), (2, vec![2])], vec![(2, vec![2])], vec![]]);
-//! # Ok::<(), haloport_core::RanksError>(())
+//! # Ok::<(), haloport::comm::RanksError>(())
 //! ```
 //!
 //! Messages are bytes in host memory; the caller copies those of a device, by [`Device::read`](crate::device::Device::read)
@@ -165,7 +165,7 @@ impl SparseExchange {
     /// Dropping the exchange before the end does what dropping a [`Round`] does.
     ///
     /// ```
-    /// use haloport_core::{SparseExchange, run_ranks};
+    /// use haloport::{SparseExchange, run_ranks};
     ///
     /// let received = run_ranks(2, |comm| {
     ///     let mut exchange = SparseExchange::new(&comm)?;
@@ -176,7 +176,7 @@ impl SparseExchange {
     ///     Ok(exchange.end()?)
     /// })?;
     /// assert_eq!(received, [[(1, vec![1])], [(0, vec![0])]]);
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     ///
     /// # Errors

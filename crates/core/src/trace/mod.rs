@@ -112,10 +112,10 @@ pub struct Span {
 /// The time line of one rank. A clone is another handle to the same time line.
 ///
 /// ```
-/// use haloport_core::device::Device;
-/// use haloport_core::trace::DEFAULT_SPANS;
-/// use haloport_core::{Field, Grid, Halo, Pattern, Split, run_ranks};
-/// use haloport_cpu::CpuDevice;
+/// use haloport::cpu::CpuDevice;
+/// use haloport::device::Device;
+/// use haloport::trace::DEFAULT_SPANS;
+/// use haloport::{Field, Grid, Halo, Pattern, Split, run_ranks};
 ///
 /// run_ranks(2, |comm| {
 ///     let trace = comm.begin_trace(DEFAULT_SPANS);
@@ -136,7 +136,7 @@ pub struct Span {
 ///     trace.write(&comm, &mut file)?;
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Trace {

@@ -147,7 +147,8 @@ impl PassedFields {
 /// Implements [`FieldSet`] for a struct whose named members are sets of fields.
 ///
 /// ```
-/// # use haloport_core::{Field, device::Device, field_set};
+/// # use haloport::device::Device;
+/// # use haloport::{Field, field_set};
 /// struct Flow<D: Device> {
 ///     depth: Field<f64, D>,
 ///     velocity: [Field<f32, D>; 2],
@@ -225,8 +226,9 @@ tuples!(A B C D E F G H);
 /// `target`, a field of another.
 ///
 /// ```
-/// use haloport_core::{Field, Grid, Halo, Pattern, SourceTarget, Split, run_ranks};
-/// use haloport_cpu::CpuDevice;
+/// use haloport::cpu::CpuDevice;
+/// use haloport::exchange::SourceTarget;
+/// use haloport::{Field, Grid, Halo, Pattern, Split, run_ranks};
 ///
 /// run_ranks(2, |comm| {
 ///     let grid = Grid::new([8])?.periodic([true])?;
@@ -242,7 +244,7 @@ tuples!(A B C D E F G H);
 ///     assert_eq!(exchange.fields().target.view(0)?[[below]], below.rem_euclid(8) as f64);
 ///     Ok(())
 /// })?;
-/// # Ok::<(), haloport_core::RanksError>(())
+/// # Ok::<(), haloport::comm::RanksError>(())
 /// ```
 #[derive(Debug)]
 pub struct SourceTarget<S, T> {

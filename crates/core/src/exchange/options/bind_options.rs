@@ -162,9 +162,9 @@ impl BindOptions {
     /// may change owned cells until it calls `finish`, which combines them.
     ///
     /// ```
-    /// use haloport_core::device::Combine;
-    /// use haloport_core::{BindOptions, Pattern, run_ranks};
-    /// use haloport_cpu::CpuDevice;
+    /// use haloport::cpu::CpuDevice;
+    /// use haloport::exchange::Combine;
+    /// use haloport::{BindOptions, Pattern, run_ranks};
     ///
     /// // A ring of four cells: each rank has its own two, and a halo of one cell on either side.
     /// run_ranks(2, |comm| {
@@ -177,7 +177,7 @@ impl BindOptions {
     ///     assert_eq!(sum.fields().view(0)?[[first]], 2); // its own, and the halo of one neighbour
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     #[must_use]
     pub fn accumulate(mut self, combine: Combine) -> Self {

@@ -13,7 +13,8 @@ impl<'a, T: Copy> View<'a, T> {
     /// Index 0 is the lowest cell of the [`region`](View::region). Copies nothing.
     ///
     /// ```
-    /// # use haloport_core::{FieldError, View};
+    /// # use haloport::field::FieldError;
+    /// # use haloport::View;
     /// fn mean(view: &View<'_, f64>) -> Result<f64, FieldError> {
     ///     Ok(view.array::<ndarray::Ix3>()?.mean().unwrap_or(0.0))
     /// }

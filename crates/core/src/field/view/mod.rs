@@ -25,7 +25,8 @@ use region::Region;
 /// - [`get`](View::get): one cell, by a slice of indices.
 ///
 /// ```
-/// # use haloport_core::{Field, FieldError, IndexBox, View};
+/// # use haloport::field::FieldError;
+/// # use haloport::{Field, IndexBox, View};
 /// /// The sum of the four neighbours of each cell of a box; the view has one more cell on each side.
 /// fn sums(view: &View<'_, f64>, cells: &IndexBox) -> Result<Vec<f64>, FieldError> {
 ///     let mut sums = Vec::new();
@@ -47,7 +48,8 @@ pub struct View<'a, T> {
 /// values are those of [`View`].
 ///
 /// ```
-/// # use haloport_core::{Field, FieldError, IndexBox, View, ViewMut};
+/// # use haloport::field::FieldError;
+/// # use haloport::{Field, IndexBox, View, ViewMut};
 /// /// One step of the heat equation, for the cells of a box.
 /// fn heat(cells: &IndexBox, now: &View<'_, f64>, next: &mut ViewMut<'_, f64>) -> Result<(), FieldError> {
 ///     let around = now.rows_around(1, cells, [[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])?;

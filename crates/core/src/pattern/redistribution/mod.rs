@@ -44,13 +44,14 @@ impl Pattern {
     /// rank that keeps a part of a directory, with the ranks that ask it, which are many if the source has few domains.
     ///
     /// ```
-    /// use haloport_core::{Field, Grid, Halo, Pattern, SourceTarget, Split, run_ranks};
-    /// use haloport_cpu::CpuDevice;
+    /// use haloport::cpu::CpuDevice;
+    /// use haloport::exchange::SourceTarget;
+    /// use haloport::{Field, Grid, Halo, Pattern, Split, run_ranks};
     ///
     /// // Six rows of four cells: each rank has three rows, then each has two columns.
     /// run_ranks(2, |comm| {
     ///     let grid = Grid::new([6, 4])?;
-    ///     let cut = |parts: [usize; 2]| -> Result<Pattern, haloport_core::Error> {
+    ///     let cut = |parts: [usize; 2]| -> Result<Pattern, haloport::Error> {
     ///         let mine = Split::even(&grid, parts)?.part(comm.rank()).ok_or("no such part")?;
     ///         Ok(Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(0))?)
     ///     };
@@ -67,7 +68,7 @@ impl Pattern {
     ///     assert_eq!(exchange.fields().target.view(0)?[[5, column]], (50 + column) as f64);
     ///     Ok(())
     /// })?;
-    /// # Ok::<(), haloport_core::RanksError>(())
+    /// # Ok::<(), haloport::comm::RanksError>(())
     /// ```
     ///
     /// # Errors
