@@ -137,7 +137,10 @@ fn what_cannot_be_accumulated_is_refused_on_all_ranks() {
         let least = BindOptions::default().accumulate(Combine::Min);
         let records = ElementType::record(3).ok_or("no records")?;
         for (text, refused) in [
-            ("is of complex numbers of 64-bit floats, which have no `min`", refusal(of(ElementType::Complex64)?, least)),
+            (
+                "is of complex numbers of 64-bit floats, which have no `min`",
+                refusal(of(ElementType::Complex64)?, least),
+            ),
             ("is of records of 3 bytes, which have no `sum`", refusal(of(records)?, sum())),
             (
                 "`zero_halo` is set without `accumulate`",

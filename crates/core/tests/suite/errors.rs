@@ -97,7 +97,10 @@ fn fields_that_differ_between_ranks_are_refused() {
         pattern.bind(fields.collect::<Result<Vec<_>, _>>()?)?;
         Ok(())
     });
-    assert!(text.starts_with("rank 1: the fields are [64-bit floats (device 0), 64-bit floats (device 0)] here"), "{text}");
+    assert!(
+        text.starts_with("rank 1: the fields are [64-bit floats (device 0), 64-bit floats (device 0)] here"),
+        "{text}"
+    );
     let text = refused(2, |comm| {
         let pattern = line(comm)?;
         let field = Field::<f64, _>::builder(&pattern).components(1 + comm.rank(), ComponentPlace::Fastest);

@@ -119,7 +119,10 @@ fn fields_that_do_not_belong_together_are_refused() {
         pattern.bind(SourceTarget { source, target: Numbers::new(&device()?, pattern)? })?;
         Ok(())
     });
-    assert!(text.contains("field 1 holds 64-bit floats and its source 32-bit floats, expected the same"), "{text}");
+    assert!(
+        text.contains("field 1 holds 64-bit floats and its source 32-bit floats, expected the same"),
+        "{text}"
+    );
     let text = refusal(|pattern| {
         let source = Numbers::builder(pattern).components(2, ComponentPlace::Fastest).build(&device()?)?;
         pattern.bind(SourceTarget { source, target: Numbers::new(&device()?, pattern)? })?;
