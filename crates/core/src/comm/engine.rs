@@ -13,8 +13,8 @@ use crate::transport::Transport;
 
 /// An exchange that makes progress when it is polled.
 pub(crate) trait Served: Send + Sync {
-    /// Makes the progress that is possible now. Does not block, unless this thread waits in `finish` of this exchange and no
-    /// other one of `engine` needs it. Stores a failure for the call that waits.
+    /// Makes the progress that is possible now. Does not block, unless this thread waits in `finish` of this exchange, and no
+    /// other one of `engine` needs it or the progress thread polls them. Stores a failure for the call that waits.
     fn poll(&self, transport: &dyn Transport, engine: &Engine);
     /// Fails permanently, because its progress has panicked. The call that waits gets the error.
     fn give_up(&self, transport: &dyn Transport, why: String);

@@ -37,9 +37,9 @@ struct State {
     /// Whether the callback is to be called as soon as the thread that polls may do so.
     untold: bool,
     /// Whether the exchange has failed and its parts are being abandoned: the progress thread waits for no device. Any other
-    /// thread that comes here does.
+    /// thread that locks the state does.
     abandoning: bool,
-    /// Whether this exchange has marked the fields as in flight.
+    /// While `abandoning`: whether the fields are marked as at rest afterwards.
     marks_fields: bool,
     /// The time limit for neighbours after a finish behind gates; it runs while nothing but neighbours is missing.
     wait_clock: WaitClock,
@@ -186,6 +186,7 @@ impl Flight {
         let started = state.parts.iter_mut().try_for_each(|part| part.start(transport, schedule, watched));
         if let Err(error) = &started {
             state.poison(transport, error.clone());
+            state.abandon_now(transport);
         }
         // Code of the caller runs in `poll` if the exchange is done.
         drop((attached, state));
@@ -241,7 +242,11 @@ impl Flight {
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         match &state.status {
-            Status::Poisoned(error) => return Err(error.clone()),
+            Status::Poisoned(error) => {
+                let error = error.clone();
+                state.abandon_now(transport);
+                return Err(error);
+            }
             Status::Idle | Status::Gated => return Ok(()),
             Status::Travelling | Status::Arrived => {}
         }
@@ -256,7 +261,10 @@ impl Flight {
         };
         match &finished {
             Ok(()) => state.end_flight(if is_gated { Status::Gated } else { Status::Idle }),
-            Err(error) => state.poison(transport, error.clone()),
+            Err(error) => {
+                state.poison(transport, error.clone());
+                state.abandon_now(transport);
+            }
         }
         finished
     }
@@ -274,18 +282,22 @@ impl Flight {
         }
     }
 
-    /// Calls the callback, if that was put off.
-    pub(crate) fn tell(&self, transport: &dyn Transport) {
+    /// Whether no gate of it is closed: then nothing polls it before its next start. Calls the callback, if that was put off.
+    pub(crate) fn is_settled(&self, transport: &dyn Transport) -> bool {
         let state = self.lock();
+        if state.status == Status::Gated {
+            return false;
+        }
         if state.untold {
             self.report(transport, state);
         }
+        true
     }
 
     /// Releases devices and memory after [`abandon`](Flight::abandon), while the progress thread may hold the flight.
     pub(crate) fn release(&self) {
         let mut state = self.lock();
-        state.end_abandoning(&*self.transport);
+        state.abandon_now(&*self.transport);
         let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
         drop(state);
         drop((parts, storages));
@@ -332,7 +344,7 @@ impl Flight {
     }
 
     /// Locks even after a panic: callbacks run without the lock, and parts do not panic. While another thread has the lock,
-    /// which may wait for a gate, the progress thread polls other exchanges.
+    /// which may wait for a gate, the progress thread polls other exchanges. Any other thread ends the abandoning.
     fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.try_lock();
         drive_until(|| {
@@ -457,7 +469,7 @@ impl State {
         Some(ExchangeError::TimeLimit { missing: what, ranks, limit })
     }
 
-    /// Abandons all parts and ends the flight with `error`. On the progress thread, later polls end that.
+    /// Abandons all parts and ends the flight with `error`. On the progress thread, later polls end the abandoning.
     fn poison(&mut self, transport: &dyn Transport, error: ExchangeError) {
         self.parts.iter_mut().for_each(|part| part.begin_to_abandon(transport));
         self.marks_fields = matches!(self.status, Status::Travelling | Status::Arrived);
@@ -483,6 +495,12 @@ impl State {
         if std::mem::take(&mut self.marks_fields) {
             self.storages.iter().for_each(|storage| storage.land());
         }
+    }
+
+    /// The same within a callback, on the progress thread: polls other exchanges meanwhile.
+    fn abandon_now(&mut self, transport: &dyn Transport) {
+        drive_until(|| self.parts.iter().all(|part| part.may_be_abandoned()));
+        self.end_abandoning(transport);
     }
 
     /// Ends the flight. Marks the fields as at rest only if this flight has marked them as in flight.

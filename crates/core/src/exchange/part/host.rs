@@ -118,6 +118,10 @@ impl<D: Device> Part for HostPart<D> {
         each_once(self.ways.iter().flat_map(|way| way.missing()))
     }
 
+    fn begin_to_abandon(&mut self, transport: &dyn Transport) {
+        self.abandon(transport);
+    }
+
     fn abandon(&mut self, transport: &dyn Transport) -> bool {
         if self.state != PartState::Abandoned {
             let in_flight = matches!(self.state, PartState::Travelling | PartState::Arrived);
@@ -194,10 +198,6 @@ impl Part for AxisByAxisPart {
 
     fn begin_to_abandon(&mut self, transport: &dyn Transport) {
         self.axes.iter_mut().for_each(|axis| axis.begin_to_abandon(transport));
-    }
-
-    fn may_be_abandoned(&self) -> bool {
-        self.axes.iter().all(|axis| axis.may_be_abandoned())
     }
 
     fn abandon(&mut self, transport: &dyn Transport) -> bool {

@@ -74,10 +74,7 @@ impl Bound {
         self.wait_until("finish", |flight| !flight.is_waited_for());
         let finished = self.flight.finish(&**comm.transport(), &schedule);
         drop(finishing);
-        if finished.is_err() {
-            self.flight.tell(&**comm.transport());
-        }
-        if self.flight.status() != Status::Gated {
+        if self.flight.is_settled(&**comm.transport()) {
             comm.engine().remove(&self.flight);
         }
         finished

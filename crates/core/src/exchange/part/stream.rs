@@ -82,7 +82,7 @@ pub(crate) struct End {
 pub(crate) struct Abandoned {
     /// Whether no neighbour may still write into the fields.
     pub(crate) is_left: bool,
-    /// Whether events tell when the part's own streams are done. If not, the device has failed.
+    /// Whether events tell when the part's own streams are done. If not, nothing is waited for.
     pub(crate) is_recorded: bool,
 }
 

@@ -251,6 +251,8 @@ impl<D: Device> Part for StreamPart<D> {
         // Before any call that may wait for the device: a gate, or a word that its stream awaits, would hold it back. Another
         // rank may be in such a call, with the driver's lock.
         self.open_gate();
+        // Gates of neighbours may wait for these windows and messages.
+        self.ways.windows.shut(transport);
         // First the messages in streams: what the windows' stream does may come behind them.
         if let Some(exchange) = &mut self.ways.stream_messages {
             exchange.fail();
@@ -261,12 +263,10 @@ impl<D: Device> Part for StreamPart<D> {
             words.fail();
             is_left = words.stop(&lane!(self, self.streams.now(), transport));
         }
-        // Before any wait: gates of neighbours may wait for these messages and windows. The device may still write the buffers,
-        // which the part keeps.
-        self.ways.windows.shut(transport);
-        self.ways.messages.close(transport);
-        // On a lost device the thread cannot be attached.
+        // On a lost device the thread cannot be attached; the channels are closed all the same. The device may still write the
+        // buffers, which the part keeps.
         let _attached = self.device.attach();
+        self.ways.messages.close(transport);
         let is_recorded = self.record_end().is_ok();
         self.end.abandoned = Some(Abandoned { is_left, is_recorded });
     }

@@ -103,7 +103,7 @@ pub(crate) trait Part: Send {
     fn writes(&self, _storage: &Storage) {}
     /// The neighbours that are missing: the rank of each, and in words what is missing of it.
     fn missing(&self) -> Vec<(usize, String)>;
-    /// Begins to abandon the part, as far as no wait is needed.
+    /// Begins to abandon the part: tells neighbours, and waits at most for words of theirs and for windows that they read.
     fn begin_to_abandon(&mut self, _transport: &dyn Transport) {}
     /// Whether [`abandon`](Part::abandon) would not wait for the device or a neighbour.
     fn may_be_abandoned(&self) -> bool {

@@ -118,9 +118,14 @@ impl<D: Device> Windows<D> {
         copying.try_for_each(|borrowed| device.host_wait(&borrowed.copied))
     }
 
-    /// Tells neighbours that they can no longer read. Those that read go on.
+    /// Tells neighbours that neither they nor this rank begin to read any more. Those that read go on.
     pub(crate) fn shut(&self, transport: &dyn Transport) {
-        self.lent.iter().for_each(|lent| lent.shut(transport));
+        let lent = self.lent.iter().map(|lent| (&lent.windows[..], lent.peer));
+        let borrowed = self.borrowed.iter().map(|borrowed| (&borrowed.windows[..], borrowed.peer));
+        for (windows, peer) in lent.chain(borrowed) {
+            windows.iter().for_each(|window| window.shut());
+            transport.notify(peer);
+        }
     }
 
     /// Whether a neighbour still reads, so that closing them waits.
@@ -337,12 +342,6 @@ impl<D: Device> LentWindow<D> {
             window.leave_message();
             self.returned = true;
         }
-    }
-
-    /// Tells the neighbour that it can no longer begin to read.
-    fn shut(&self, transport: &dyn Transport) {
-        self.windows.iter().for_each(|window| window.shut());
-        transport.notify(self.peer);
     }
 
     /// Closes the window for good: the neighbour can no longer read it.
