@@ -64,7 +64,7 @@ DISAGREE: dict[str, tuple[Callable[[hp.Communicator, bool], Any], str]] = {
     "corners": (lambda comm, odd: row(comm, corners=odd), ""),
     "domains": (lambda comm, odd: row(comm, domains=[((0, 0), (8, 6))]), "overlap"),
     "no domain": (lambda comm, odd: row(comm, domains=[]), ""),
-    "dtype": (lambda comm, odd: planned(comm, np.float32 if odd else np.float64), "f32"),
+    "dtype": (lambda comm, odd: planned(comm, np.float32 if odd else np.float64), "32-bit floats"),
     "unit of dates": (lambda comm, odd: planned(comm, "M8[ns]" if odd else "M8[us]"), "M8[us]"),
     "dates and numbers": (lambda comm, odd: planned(comm, "i8" if odd else "m8[s]"), "without a name here"),
     "members of records": (lambda comm, odd: planned(comm, [(name, "f4") for name in ("uv" if odd else "vu")]), "'u'"),
