@@ -140,7 +140,12 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if self.flight.is_under_way() && !std::thread::panicking() {
+        let is_under_way = || {
+            // What was put off is not done by polls once the engine has let the exchange go.
+            self.flight.is_settled(&**self.pattern.comm().transport());
+            self.flight.is_under_way()
+        };
+        if !std::thread::panicking() && is_under_way() {
             // Neighbours receive the messages that they wait for. Here, only unpacking that is already in streams is
             // done: the fields may have other owners by now.
             let flight = &self.flight;
