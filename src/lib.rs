@@ -204,6 +204,21 @@ struct ExactSums;
 #[doc = include_str!("../docs/redistribute.md")]
 struct Redistribute;
 
+/// Tests the page about fields.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/fields.md")]
+struct Fields;
+
+/// Tests the page about schedules.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/scheduling.md")]
+struct Scheduling;
+
+/// Tests the page about time lines.
+#[cfg(all(doctest, feature = "cpu"))]
+#[doc = include_str!("../docs/time-line.md")]
+struct TimeLine;
+
 /// Tests the README's example.
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../README.md")]

@@ -73,6 +73,8 @@ module haloport
     generic :: all_reduce => reduce_int32, reduce_int64, reduce_real32, reduce_real64
     procedure, private :: sum_exact_real32, sum_exact_real64
     generic :: sum_exact => sum_exact_real32, sum_exact_real64
+    procedure :: broadcast => comm_broadcast
+    procedure :: gather => comm_gather
     procedure :: free => comm_free
   end type
 
@@ -87,6 +89,7 @@ module haloport
     procedure :: owned => pattern_owned
     procedure :: with_halo => pattern_with_halo
     procedure :: interior => pattern_interior
+    procedure :: boundary => pattern_boundary
     procedure :: free => pattern_free
   end type
 
@@ -230,6 +233,19 @@ module haloport
       real(c_double), intent(inout) :: sums(*)
       integer(c_int64_t), value :: summands, columns, fields
     end function
+    integer(c_int) function hpf_broadcast(comm, root, values) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: root
+      type(*), intent(inout) :: values(..)
+    end function
+    integer(c_int) function hpf_gather(comm, root, values, all) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: root
+      type(*), intent(in) :: values(..)
+      type(*), intent(inout), optional :: all(..)
+    end function
     integer(c_int) function hp_comm_free(comm) bind(c)
       import
       type(c_ptr), value :: comm
@@ -267,11 +283,11 @@ module haloport
       integer(c_int64_t), value :: ticket
       integer(c_int32_t), intent(out) :: ready
     end function
-    integer(c_int) function hpf_pattern_ids(comm, cells, ids, owned, owners, has_owners, pattern) bind(c)
+    integer(c_int) function hpf_pattern_ids(comm, domains, cells, ids, owned, owners, has_owners, pattern) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int64_t), value :: cells
-      integer(c_int64_t), intent(in) :: ids(*)
+      integer(c_int32_t), value :: domains
+      integer(c_int64_t), intent(in) :: cells(*), ids(*)
       integer(c_int8_t), intent(in) :: owned(*)
       integer(c_int32_t), intent(in) :: owners(*)
       integer(c_int), value :: has_owners
@@ -315,6 +331,13 @@ module haloport
       type(c_ptr), value :: pattern
       integer(c_int32_t), value :: axes, which, domain
       integer(c_int64_t), intent(out) :: lower(*), upper(*)
+    end function
+    integer(c_int) function hpf_pattern_boundary(pattern, axes, domain, boxes, lower, upper) bind(c)
+      import
+      type(c_ptr), value :: pattern
+      integer(c_int32_t), value :: axes, domain
+      integer(c_int32_t), intent(out) :: boxes
+      integer(c_int64_t), intent(inout) :: lower(4, *), upper(4, *)
     end function
     integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, axes, vector, origin, &
       fixed, in_flight, path, accumulate, zero_halo, plan, &
@@ -621,6 +644,31 @@ contains
       int(nflds, c_int64_t)), 'hp_reprosum_calc', stat, errmsg)
   end subroutine
 
+  ! Replaces the values by those of rank `root`, from 0. A number, a logical, a text, or an array of these or of a type of such
+  ! components, of any rank, also a section; on all ranks of the same type and as many elements. After a failure they are as they were.
+  ! `broadcast` of a communicator. Collective.
+  subroutine comm_broadcast(self, values, root, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    type(*), intent(inout) :: values(..)
+    integer, intent(in) :: root
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_broadcast(self%handle, int(root, c_int32_t), values), 'broadcast', stat, errmsg)
+  end subroutine
+
+  ! Writes the values of each rank, in the order of the ranks, into `all` on rank `root`, from 0: an array of the same type and as many
+  ! elements as the values of all ranks have together, such as one with a last axis of that many ranks. On other ranks it may be absent.
+  ! Values as in `broadcast`. After a failure `all` is as it was. `gather` of a communicator. Collective.
+  subroutine comm_gather(self, values, root, all, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    type(*), intent(in) :: values(..)
+    integer, intent(in) :: root
+    type(*), intent(inout), optional :: all(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_gather(self%handle, int(root, c_int32_t), values, all), 'gather', stat, errmsg)
+  end subroutine
+
   subroutine comm_free(self, stat, errmsg)
     class(hp_comm), intent(inout) :: self
     integer, intent(out), optional :: stat
@@ -634,20 +682,29 @@ contains
   ! --- Patterns ---
 
   ! A mesh: the global id of each cell of this rank and of its halo, from 0 or from 1, in any order; whether this rank owns the
-  ! cell; and perhaps the rank that owns it, from 0. Collective.
-  subroutine pattern_of_ids_64(pattern, comm, ids, owned, owners, stat, errmsg)
+  ! cell; and perhaps the rank that owns it, from 0. With `counts`, this rank has several domains, or none: the first `counts(1)` cells
+  ! are those of domain 1, the next `counts(2)` those of domain 2, and so on. A plan then has arrays as for a grid of several domains.
+  ! Collective.
+  subroutine pattern_of_ids_64(pattern, comm, ids, owned, owners, counts, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_comm), intent(in) :: comm
     integer(c_int64_t), intent(in) :: ids(:)
     logical, intent(in) :: owned(:)
-    integer, intent(in), optional :: owners(:)
+    integer, intent(in), optional :: owners(:), counts(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int64_t), allocatable :: all_ids(:)
+    integer(c_int64_t), allocatable :: all_ids(:), cells(:)
     integer(c_int8_t), allocatable :: marks(:)
     integer(c_int32_t), allocatable :: ranks(:)
-    integer(c_int64_t) :: cells
-    cells = size(ids, kind=c_int64_t)
+    integer(c_int32_t) :: domains
+    allocate (cells, source=[size(ids, kind=c_int64_t), 0_c_int64_t])
+    domains = 1
+    if (present(counts)) then
+      domains = size(counts, kind=c_int32_t)
+      cells = [int(counts, c_int64_t), 0_c_int64_t]
+      if (any(counts < 0)) call complain('counts', 'numbers from', 0, minval(counts))
+      call check_length('ids', size(ids), sum(counts))
+    end if
     call check_length('owned', size(owned), size(ids))
     allocate (all_ids(size(ids) + 1), marks(size(owned) + 1), ranks(size(ids) + 1))
     all_ids(:size(ids)) = ids
@@ -656,19 +713,20 @@ contains
       call check_length('owners', size(owners), size(ids))
       if (size(owners) == size(ids)) ranks(:size(ids)) = narrow('owners', owners)
     end if
-    call ended(hpf_pattern_ids(comm%handle, cells, all_ids, marks, ranks, flag(present(owners)), pattern%handle), &
+    call ended(hpf_pattern_ids(comm%handle, domains, cells, all_ids, marks, ranks, flag(present(owners)), pattern%handle), &
       'hp_pattern_create', stat, errmsg)
+    pattern%sides = max(domains, 1_c_int32_t)
   end subroutine
 
-  subroutine pattern_of_ids_32(pattern, comm, ids, owned, owners, stat, errmsg)
+  subroutine pattern_of_ids_32(pattern, comm, ids, owned, owners, counts, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
     type(hp_comm), intent(in) :: comm
     integer(c_int32_t), intent(in) :: ids(:)
     logical, intent(in) :: owned(:)
-    integer, intent(in), optional :: owners(:)
+    integer, intent(in), optional :: owners(:), counts(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call pattern_of_ids_64(pattern, comm, int(ids, c_int64_t), owned, owners, stat, errmsg)
+    call pattern_of_ids_64(pattern, comm, int(ids, c_int64_t), owned, owners, counts, stat, errmsg)
   end subroutine
 
   ! A grid of `cells` cells along each axis. `halo` has the width of the halo, or one for each axis, or two for each axis: below
@@ -931,6 +989,40 @@ contains
     call box(self, 2, lower, upper, domain, stat, errmsg)
   end subroutine
 
+  ! The other owned cells of a domain of a grid: box k has the cells from `lower(:, k)` to `upper(:, k)`. There are at most two boxes for
+  ! each axis, which have no cells in common; those at the ends of the last axis extend over all owned cells along the others. After a
+  ! failure there are none.
+  subroutine pattern_boundary(self, lower, upper, domain, stat, errmsg)
+    class(hp_pattern), intent(in) :: self
+    integer, allocatable, intent(out) :: lower(:, :), upper(:, :)
+    integer, intent(in), optional :: domain
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: first(4, 8), past(4, 8)
+    integer(c_int32_t) :: boxes
+    integer(c_int) :: code
+    integer :: axes
+    axes = int(self%axes)
+    first = 0; past = 0
+    code = hpf_pattern_boundary(self%handle, self%axes, int(domain_of(self, domain) - 1, c_int32_t), boxes, first, past)
+    if (code == 0) code = check_range('lower, upper', maxval(past))
+    if (code /= 0) boxes = 0
+    allocate (lower(axes, boxes), upper(axes, boxes))
+    lower = int(first(:axes, :boxes) + 1)
+    upper = int(past(:axes, :boxes))
+    call ended(code, 'boundary', stat, errmsg)
+  end subroutine
+
+  ! A domain of this rank, by default its first.
+  integer function domain_of(pattern, domain) result(number)
+    class(hp_pattern), intent(in) :: pattern
+    integer, intent(in), optional :: domain
+    number = 1
+    if (present(domain)) number = domain
+    if (number < 1 .or. number > int(pattern%sides)) call complain('domain', 'a domain of this rank, from 1 to', &
+      int(pattern%sides), number)
+  end function
+
   subroutine box(pattern, which, lower, upper, domain, stat, errmsg)
     class(hp_pattern), intent(in) :: pattern
     integer, intent(in) :: which
@@ -943,13 +1035,10 @@ contains
     integer(c_int) :: code
     integer :: axes, number
     axes = max(int(pattern%axes), 1)
-    number = 1
-    if (present(domain)) number = domain
     lower = 1; upper = 0
     call check_length('lower', size(lower), axes)
     call check_length('upper', size(upper), axes)
-    if (number < 1 .or. number > int(pattern%sides)) call complain('domain', 'a domain of this rank, from 1 to', &
-      int(pattern%sides), number)
+    number = domain_of(pattern, domain)
     code = hpf_pattern_box(pattern%handle, pattern%axes, int(which, c_int32_t), int(number - 1, c_int32_t), first, past)
     if (code == 0) code = check_range('lower, upper', maxval(past(:axes)))
     if (code == 0) then

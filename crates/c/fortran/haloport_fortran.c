@@ -50,7 +50,7 @@ static const struct {
     int has_number;
 } words[] = {
     {"hp_start", "start", 0},
-    {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"boxes[0]", "lower, upper", 0}, {"boxes[", "domain ", 1}, {"domain ", "domain ", 1},
+    {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"ids[", "domain ", 1}, {"boxes[0]", "lower, upper", 0}, {"boxes[", "domain ", 1}, {"domain ", "domain ", 1},
     {"like[", "array ", 1}, {"data[", "array ", 1}, {"field ", "array ", 1}, {"stride[", "the stride of axis ", 1},
     {"destinations[", "destinations ", 1}, {"sources[", "sources ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},
     {"owners[", "owners ", 1},
@@ -326,12 +326,20 @@ int hpf_all_reduce(hp_comm *comm, const char *word, int32_t bytes, int32_t is_re
     return ended(status);
 }
 
-int hpf_pattern_ids(hp_comm *comm, int64_t cells, const int64_t *ids, const uint8_t *owned, const int32_t *owners, int has_owners,
-                    hp_pattern **pattern) {
-    hp_ids set = HP_IDS_INIT;
-    set.cells = cells, set.ids = ids, set.owned = owned, set.owners = has_owners ? owners : NULL;
-    if (complaint[0]) set.size = 0;
-    hp_status status = hp_pattern_ids(comm, 1, &set, pattern);
+/* The cells of each domain lie one after the other. */
+int hpf_pattern_ids(hp_comm *comm, int32_t domains, const int64_t *cells, const int64_t *ids, const uint8_t *owned,
+                    const int32_t *owners, int has_owners, hp_pattern **pattern) {
+    hp_ids *sets = calloc(domains > 0 ? (size_t)domains : 1, sizeof *sets);
+    if (!sets) hpf_complain("expected memory for the domains of a mesh, found none");
+    int64_t first = 0;
+    for (int domain = 0; domain < domains && !complaint[0]; domain++) {
+        hp_ids set = HP_IDS_INIT;
+        set.cells = cells[domain], set.ids = ids + first, set.owned = owned + first, set.owners = has_owners ? owners + first : NULL;
+        sets[domain] = set, first += cells[domain];
+    }
+    /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */
+    hp_status status = hp_pattern_ids(comm, complaint[0] ? -1 : domains, sets, pattern);
+    free(sets);
     return complained() ? HP_ARGUMENT : ended(status);
 }
 
@@ -396,6 +404,20 @@ int hpf_pattern_box(hp_pattern *pattern, int32_t axes, int32_t which, int32_t do
         lower[axis] = boxes[which].lower[count - 1 - axis];
         upper[axis] = boxes[which].upper[count - 1 - axis];
     }
+    return ended(status);
+}
+
+/* At most 8 boxes, each with 4 places in `lower` and `upper`. */
+int hpf_pattern_boundary(hp_pattern *pattern, int32_t axes, int32_t domain, int32_t *boxes, int64_t (*lower)[4], int64_t (*upper)[4]) {
+    *boxes = 0;
+    if (complained()) return HP_ARGUMENT;
+    hp_box found[8];
+    hp_status status = hp_pattern_boundary(pattern, domain, boxes, found);
+    for (int32_t box = 0; box < *boxes; box++)
+        for (int axis = 0; axis < axes; axis++) {
+            lower[box][axis] = found[box].lower[axes - 1 - axis];
+            upper[box][axis] = found[box].upper[axes - 1 - axis];
+        }
     return ended(status);
 }
 
@@ -680,14 +702,20 @@ static void put(const CFI_cdesc_t *array, const void *row, int64_t bytes) {
         scatter(array, array->rank - 1, array->base_addr, row);
 }
 
-/* The number of elements of an array, and their first one in a row; -1 if they cannot be used. Absent arrays have none. */
-static int64_t terms_of(const CFI_cdesc_t *array, const void **first, char **copied) {
+/* The size in bytes of an array or a scalar, and its first element in a row; -1 if they cannot be used. */
+static int64_t row_bytes(const CFI_cdesc_t *array, const void **first, char **copied) {
     int64_t bytes = bytes_of(array);
     if (bytes < 0) return -1;
     *first = row_of(array, bytes, copied);
-    if (*first) return bytes / (int64_t)array->elem_len;
+    if (*first) return bytes;
     refused("expected memory for a copy of an array, found none", -1);
     return -1;
+}
+
+/* The number of numbers in an array, and their first one in a row; -1 if they cannot be used. */
+static int64_t terms_of(const CFI_cdesc_t *array, const void **first, char **copied) {
+    int64_t bytes = row_bytes(array, first, copied);
+    return bytes < 0 ? -1 : bytes / (int64_t)array->elem_len;
 }
 
 /* The sum of reals of that many bytes, or of their products with as many weights, unless these are absent. */
@@ -726,6 +754,51 @@ int hpf_reprosum(hp_comm *comm, const double *values, double *sums, int64_t summ
     memcpy(text, message, sizeof text);
     hp_status status = hp_comm_sum_exact(comm, HP_F64, wrong ? -1 : (int32_t)fields, counts, first, NULL, sums);
     free(counts), free(first);
+    if (!wrong) return ended(status);
+    memcpy(message, text, sizeof message);
+    return wrong;
+}
+
+int hpf_broadcast(hp_comm *comm, int32_t root, const CFI_cdesc_t *values) {
+    const void *first = NULL;
+    char *copied = NULL, text[TEXT];
+    int64_t bytes = row_bytes(values, &first, &copied);
+    memcpy(text, message, sizeof text);
+    hp_status status = hp_comm_broadcast(comm, root, bytes, (void *)first);
+    if (status == HP_OK && copied) put(values, copied, bytes);
+    free(copied);
+    if (bytes >= 0) return ended(status);
+    memcpy(message, text, sizeof message);
+    return HP_ARGUMENT;
+}
+
+/* Checks that there is room for `expected` bytes. */
+static int check_room(const CFI_cdesc_t *all, int64_t expected) {
+    char text[TEXT];
+    int64_t found = all ? bytes_of(all) : 0;
+    if (found < 0) return HP_ARGUMENT;
+    if (found == expected) return 0;
+    snprintf(text, sizeof text, "all: expected an array of %lld bytes, those of all ranks, found %lld", (long long)expected,
+             (long long)found);
+    return refused(text, -1);
+}
+
+int hpf_gather(hp_comm *comm, int32_t root, const CFI_cdesc_t *values, const CFI_cdesc_t *all) {
+    const void *first = NULL;
+    char *copied = NULL, *room = NULL, *row = NULL, text[TEXT];
+    int32_t rank = -1, ranks = 0;
+    int64_t bytes = row_bytes(values, &first, &copied);
+    int wrong = bytes < 0 ? HP_ARGUMENT : 0;
+    if (hp_comm_rank(comm, &rank) == HP_OK && hp_comm_size(comm, &ranks) == HP_OK && rank == root && !wrong) {
+        wrong = check_room(all, bytes * ranks);
+        if (!wrong && bytes > 0) row = is_row(all) ? all->base_addr : (room = malloc((size_t)(bytes * ranks)));
+        if (!wrong && bytes > 0 && !row) wrong = refused("expected memory for a copy of an array, found none", -1);
+    }
+    /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
+    memcpy(text, message, sizeof text);
+    hp_status status = hp_comm_gather(comm, root, wrong ? -1 : bytes, first, row);
+    if (status == HP_OK && room) put(all, room, bytes * ranks);
+    free(copied), free(room);
     if (!wrong) return ended(status);
     memcpy(message, text, sizeof message);
     return wrong;

@@ -165,6 +165,19 @@ hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int
 hp_status hp_comm_sum_exact(hp_comm *comm, hp_type type, int32_t number, const int64_t *counts, const void *const *values,
                             const void *const *weights, double *sums);
 
+/*
+ * Replaces the `bytes` bytes at `data` by those of rank `root`. All ranks pass the same root and number, 0 or more; if they differ, all
+ * fail with HP_REFUSED. After a failure `data` is as it was. In memory of the host. Collective.
+ */
+hp_status hp_comm_broadcast(hp_comm *comm, int32_t root, int64_t bytes, void *data);
+
+/*
+ * Writes the `bytes` bytes at `data` of each rank, in the order of the ranks, into `all` on rank `root`, which has room for as many of
+ * each rank; on other ranks `all` may be null. All ranks pass the same root and number, 0 or more; if they differ, all fail with
+ * HP_REFUSED. `data` may lie in `all`. After a failure `all` is as it was. In memory of the host. Collective.
+ */
+hp_status hp_comm_gather(hp_comm *comm, int32_t root, int64_t bytes, const void *data, void *all);
+
 /* Frees the handle; null is allowed. What was made of it stays valid. */
 hp_status hp_comm_free(hp_comm *comm);
 
@@ -248,6 +261,13 @@ hp_status hp_pattern_redistribution(hp_pattern *source, hp_pattern *target, int3
  */
 hp_status hp_pattern_domain(const hp_pattern *pattern, int32_t *domains, int32_t domain, hp_box *owned, hp_box *with_halo,
                             hp_box *interior);
+
+/*
+ * The owned cells of a domain of a grid that are not in its interior: how many boxes they are, at most two for each axis, and the boxes,
+ * for which `boundary` has room for 8. No two have a cell in common; those at the ends of axis 0 extend over all owned cells along
+ * the other axes. HP_ARGUMENT if the pattern is none of a grid.
+ */
+hp_status hp_pattern_boundary(const hp_pattern *pattern, int32_t domain, int32_t *boxes, hp_box *boundary);
 
 hp_status hp_pattern_describe(const hp_pattern *pattern, char *text, size_t *bytes);
 

@@ -116,6 +116,17 @@ template <class V>
 struct has_layout<V, std::void_t<decltype(std::declval<const V &>().extent(0)), decltype(std::declval<const V &>().stride(0))>>
     : std::true_type {};
 
+// Whether values lie in a row whose length can change.
+template <class T>
+struct is_row : std::false_type {};
+template <class T>
+struct is_row<std::vector<T>> : std::true_type {
+    static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+    static_assert(!std::is_same_v<T, bool>, "a std::vector of bool has no bytes: use char or int");
+};
+template <>
+struct is_row<std::string> : std::true_type {};
+
 template <class V>
 constexpr int rank_of() {
     if constexpr (has_rank_function<V>::value) {
@@ -230,6 +241,30 @@ public:
         }
         return sum_exact(values.data(), values.size(), weights.data());
     }
+    /// The value of rank `root`, on all ranks. Of any type that is copied byte by byte, such as a struct of numbers; or of a
+    /// std::vector of these or a std::string, which may have another length on each rank before. Collective.
+    template <class T>
+    T broadcast(T value, int root = 0) {
+        if constexpr (detail::is_row<T>::value) {
+            value.resize(static_cast<std::size_t>(broadcast(static_cast<std::uint64_t>(value.size()), root)));
+            const std::size_t bytes = value.size() * sizeof(typename T::value_type);
+            check(hp_comm_broadcast(get(), root, static_cast<std::int64_t>(bytes), value.data()));
+        } else {
+            static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+            check(hp_comm_broadcast(get(), root, sizeof value, &value));
+        }
+        return value;
+    }
+    /// The values of all ranks on rank `root`, in the order of the ranks; on others, none. Of any type that is copied byte by byte and
+    /// made without arguments, except bool. Collective.
+    template <class T>
+    std::vector<T> gather(const T &value, int root = 0) {
+        static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+        static_assert(!std::is_same_v<T, bool>, "a std::vector of bool has no bytes: use char or int");
+        std::vector<T> all(rank() == root ? static_cast<std::size_t>(size()) : 0);
+        check(hp_comm_gather(get(), root, sizeof value, &value, all.data()));
+        return all;
+    }
     hp_comm *get() const noexcept { return handle_.get(); }
 
 private:
@@ -298,18 +333,26 @@ public:
     /// Collective. The lists have one length.
     static pattern ids(const communicator &comm, const std::vector<std::int64_t> &ids,
                        const std::vector<std::uint8_t> &owned, const std::vector<std::int32_t> &owners = {}) {
-        hp_ids set = HP_IDS_INIT;
-        hp_pattern *made = nullptr;
-        if (owned.size() != ids.size() || (!owners.empty() && owners.size() != ids.size())) {
-            set.size = 0;
-            hp_pattern_ids(comm.get(), 1, &set, &made); // the other ranks learn of it
-            detail::check_length("owned", owned.size(), ids.size());
-            detail::check_length("owners", owners.size(), ids.size());
-        }
-        set.cells = static_cast<std::int64_t>(ids.size());
-        set.ids = ids.data(), set.owned = owned.data(), set.owners = owners.empty() ? nullptr : owners.data();
-        check(hp_pattern_ids(comm.get(), 1, &set, &made));
-        return pattern(made);
+        return of_sets(comm, {set_of(ids, owned, owners)}, [&] { check_lengths("", ids, owned, owners); });
+    }
+
+    /// A domain of a mesh: the ids of its cells and of its halo, whether it owns each, and perhaps the rank that does.
+    struct mesh_domain {
+        std::vector<std::int64_t> ids;
+        std::vector<std::uint8_t> owned;
+        std::vector<std::int32_t> owners = {};
+    };
+
+    /// A mesh with any number of domains on this rank. Collective. The lists of each have one length.
+    static pattern ids(const communicator &comm, const std::vector<mesh_domain> &domains) {
+        std::vector<hp_ids> sets;
+        for (const mesh_domain &one : domains) sets.push_back(set_of(one.ids, one.owned, one.owners));
+        return of_sets(comm, sets, [&] {
+            for (std::size_t place = 0; place < domains.size(); place++) {
+                const mesh_domain &one = domains[place];
+                check_lengths("domains[" + std::to_string(place) + "].", one.ids, one.owned, one.owners);
+            }
+        });
     }
 
     /// Cells that go to a neighbour or come from it: its rank, and their local indices in the order in which they travel.
@@ -359,6 +402,14 @@ public:
     hp_box with_halo(int domain = 0) const { return boxes(domain)[1]; }
     /// The owned cells that need no halo.
     hp_box interior(int domain = 0) const { return boxes(domain)[2]; }
+    /// The other owned cells of a domain of a grid, as at most two boxes for each axis.
+    std::vector<hp_box> boundary(int domain = 0) const {
+        std::int32_t count = 0;
+        std::vector<hp_box> found(8);
+        check(hp_pattern_boundary(get(), domain, &count, found.data()));
+        found.resize(static_cast<std::size_t>(count));
+        return found;
+    }
     /// JSON.
     std::string describe() const {
         return detail::text([this](char *text, std::size_t *bytes) { return hp_pattern_describe(get(), text, bytes); });
@@ -367,6 +418,30 @@ public:
 
 private:
     friend class plan;
+
+    // Without a size, which is refused, if the lists have other lengths.
+    static hp_ids set_of(const std::vector<std::int64_t> &ids, const std::vector<std::uint8_t> &owned,
+                         const std::vector<std::int32_t> &owners) {
+        hp_ids set = HP_IDS_INIT;
+        if (owned.size() != ids.size() || (!owners.empty() && owners.size() != ids.size())) set.size = 0;
+        set.cells = static_cast<std::int64_t>(ids.size());
+        set.ids = ids.data(), set.owned = owned.data(), set.owners = owners.empty() ? nullptr : owners.data();
+        return set;
+    }
+    static void check_lengths(const std::string &of, const std::vector<std::int64_t> &ids, const std::vector<std::uint8_t> &owned,
+                              const std::vector<std::int32_t> &owners) {
+        detail::check_length(of + "owned", owned.size(), ids.size());
+        if (!owners.empty()) detail::check_length(of + "owners", owners.size(), ids.size());
+    }
+    // `check_all` throws if lists have other lengths; the other ranks learn of it.
+    template <class Check>
+    static pattern of_sets(const communicator &comm, const std::vector<hp_ids> &sets, Check check_all) {
+        hp_pattern *made = nullptr;
+        const hp_status status = hp_pattern_ids(comm.get(), static_cast<std::int32_t>(sets.size()), sets.data(), &made);
+        if (status != HP_OK) check_all();
+        check(status);
+        return pattern(made);
+    }
 
     // The arrays of a field: whether each has an address. One in place of those of a side without domains has none.
     std::vector<bool> row() const {

@@ -7,8 +7,8 @@ use haloport::ElementType;
 use haloport::field::{ArrayShape, AxisRole};
 
 use crate::arguments::{Struct, check_beyond, count, text};
+use crate::boxes::AXES;
 use crate::element::{BYTES, element_type};
-use crate::pattern::AXES;
 use crate::status::Failure;
 
 /// The most axes of an array.

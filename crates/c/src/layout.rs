@@ -3,12 +3,13 @@
 use std::mem::offset_of;
 
 use crate::array::{self, CArray};
-use crate::comm;
+use crate::boxes::CBox;
+use crate::collective;
 use crate::flights;
 use crate::line::{self, CPayload};
 use crate::log;
 use crate::messages::CReceived;
-use crate::pattern::{self, CBox, CGrid, CIds, CList};
+use crate::pattern::{self, CGrid, CIds, CList};
 use crate::plan::COptions;
 use crate::status;
 use crate::stream::{self, CStream};
@@ -70,9 +71,9 @@ pub fn numbers() -> Vec<(&'static str, i64)> {
         ("HP_POINTS_EAST_EDGES", pattern::POINTS[1].0),
         ("HP_POINTS_NORTH_EDGES", pattern::POINTS[2].0),
         ("HP_POINTS_CORNERS", pattern::POINTS[3].0),
-        ("HP_SUM", comm::REDUCTIONS[0].0),
-        ("HP_MIN", comm::REDUCTIONS[1].0),
-        ("HP_MAX", comm::REDUCTIONS[2].0),
+        ("HP_SUM", collective::REDUCTIONS[0].0),
+        ("HP_MIN", collective::REDUCTIONS[1].0),
+        ("HP_MAX", collective::REDUCTIONS[2].0),
         ("HP_CELLS", array::CELLS),
         ("HP_CELL_BLOCKS", array::BLOCKS),
         ("HP_LEVELS", array::LEVELS),

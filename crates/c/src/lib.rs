@@ -5,7 +5,8 @@
 //! - `plan`: exchanges; `fields`: their arrays; `flights`: those in flight, by their tickets; `memory`: arrays that neighbours
 //!   copy straight from;
 //! - `messages`: messages of any size; `line`: payloads along a line of ranks; `payload`: the bytes of both;
-//! - `pattern`, `comm`: which cells each rank owns, and the ranks; `domains`: what an `hp_pattern` stands for;
+//! - `pattern`: which cells each rank owns; `boxes`: the cells of a domain; `domains`: what an `hp_pattern` stands for;
+//! - `comm`: the ranks; `collective`: reductions, and bytes to and from one rank;
 //! - `array`, `element`, `stream`, `device`: what the structs of the header mean;
 //! - `describe`: texts; `log`: warnings; `layout`: the structs as a test sees them;
 //! - `handle`: what callers hold; `arguments`: their pointers and numbers; `status`: what calls return.
@@ -15,6 +16,8 @@
 
 mod arguments;
 mod array;
+mod boxes;
+mod collective;
 mod comm;
 mod describe;
 mod device;

@@ -6,17 +6,13 @@ use std::mem::offset_of;
 use haloport::domain::{Connectivity, Pivot, Points};
 use haloport::{Communicator, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, Split};
 
-use crate::arguments::{
-    Struct, check_beyond, check_place, check_row, clear, count, make, sized, slice, write,
-};
+use crate::arguments::{Struct, check_beyond, check_place, check_row, clear, count, make, sized, slice};
+use crate::boxes::{AXES, CBox};
 use crate::comm::{agree, communicator, rank};
 use crate::describe;
-use crate::domains::{AnyPattern, Domains, any_of_handle, of_handle};
+use crate::domains::{AnyPattern, any_of_handle, of_handle};
 use crate::handle::Handle;
 use crate::status::{Failure, Status, call};
-
-/// The most axes of a pattern.
-pub(crate) const AXES: usize = 4;
 
 /// `HP_SPLIT` of the header.
 pub(crate) const SPLIT: i32 = -1;
@@ -35,14 +31,6 @@ pub(crate) const FOLDS: [(i32, Pivot); 2] = [(1, Pivot::Cell), (2, Pivot::Corner
 /// `HP_POINTS_...` of the header.
 pub(crate) const POINTS: [(i32, Points); 4] =
     [(0, Points::Cells), (1, Points::EastEdges), (2, Points::NorthEdges), (3, Points::Corners)];
-
-/// `hp_box` of the header.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CBox {
-    pub(crate) lower: [i64; AXES],
-    pub(crate) upper: [i64; AXES],
-}
 
 /// `hp_grid` of the header.
 #[repr(C)]
@@ -188,53 +176,6 @@ unsafe extern "C" fn hp_pattern_redistribution(
 
 /// See the header.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn hp_pattern_domain(
-    pattern: Handle<AnyPattern>,
-    domains: *mut i32,
-    domain: i32,
-    owned: *mut CBox,
-    with_halo: *mut CBox,
-    interior: *mut CBox,
-) -> Status {
-    call("hp_pattern_domain", || {
-        // SAFETY: by the contract of the header, here and below. After a failure there are no cells.
-        unsafe {
-            write(domains, 0);
-            for place in [owned, with_halo, interior] {
-                write(place, CBox::EMPTY);
-            }
-        }
-        let Domains { pattern, cells } = of_handle(pattern)?;
-        // SAFETY: as above.
-        unsafe { write(domains, cells.len() as i32) };
-        if owned.is_null() && with_halo.is_null() && interior.is_null() {
-            return Ok(());
-        }
-        let domain = count(domain, "domain")?;
-        let Some(found) = cells.get(domain) else {
-            return Err(Failure::argument(format!(
-                "domain: expected one of the {} domains of this rank, found {domain}",
-                cells.len()
-            )));
-        };
-        let interior_box = match pattern.regions(domain) {
-            Some(regions) => regions.interior,
-            None => pattern.interior(domain),
-        };
-        let inner =
-            interior_box.unwrap_or_else(|| IndexBox::new(found.owned().lower(), found.owned().lower()));
-        // SAFETY: as above.
-        unsafe {
-            write(owned, CBox::of(&found.owned()));
-            write(with_halo, CBox::of(&found.with_halo()));
-            write(interior, CBox::of(&inner));
-        }
-        Ok(())
-    })
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn hp_pattern_describe(
     pattern: Handle<AnyPattern>,
     text: *mut c_char,
@@ -267,17 +208,6 @@ impl CGrid {
             check_beyond(values, of, name)?;
         }
         Ok(())
-    }
-}
-
-impl CBox {
-    const EMPTY: CBox = CBox { lower: [0; AXES], upper: [0; AXES] };
-
-    fn of(cells: &IndexBox) -> CBox {
-        let mut made = CBox::EMPTY;
-        made.lower[..cells.axes()].copy_from_slice(cells.lower());
-        made.upper[..cells.axes()].copy_from_slice(cells.upper());
-        made
     }
 }
 

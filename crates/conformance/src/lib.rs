@@ -40,3 +40,8 @@ pub use report::{Exception, Failure, Report};
 pub use setting::{drawn, usual};
 pub use streams::{faults, messages, ordering, overlap, panics, progress, scheduled, staging, trace};
 pub use test_devices::{altered, exported, queued};
+
+/// Tests the guide for authors of backends.
+#[cfg(doctest)]
+#[doc = include_str!("../../../CONTRIBUTING.md")]
+struct Contributing;

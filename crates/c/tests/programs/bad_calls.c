@@ -83,6 +83,18 @@ static void reductions(hp_comm *comm) {
     REFUSED(HP_ARGUMENT, "type", hp_comm_all_reduce(comm, HP_SUM, HP_BYTES, 1, &value));
     CHECK(hp_comm_all_reduce(comm, HP_MAX, HP_F64, 0, NULL));
     CHECK(hp_comm_all_reduce(comm, HP_SUM, HP_F64, 1, &value));
+    REFUSED(HP_ARGUMENT, "null", hp_comm_broadcast(NULL, 0, 8, &value));
+    REFUSED(HP_ARGUMENT, "root", hp_comm_broadcast(comm, 1, 8, &value));
+    REFUSED(HP_ARGUMENT, "root", hp_comm_gather(comm, -1, 8, &value, &value));
+    REFUSED(HP_ARGUMENT, "bytes", hp_comm_broadcast(comm, 0, -8, &value));
+    REFUSED(HP_ARGUMENT, "bytes", hp_comm_gather(comm, 0, INT64_MIN, &value, &value));
+    REFUSED(HP_ARGUMENT, "data", hp_comm_broadcast(comm, 0, 8, NULL));
+    REFUSED(HP_ARGUMENT, "data", hp_comm_broadcast(comm, 0, INT64_MAX, NULL));
+    REFUSED(HP_ARGUMENT, "data", hp_comm_gather(comm, 0, 8, NULL, &value));
+    REFUSED(HP_ARGUMENT, "all", hp_comm_gather(comm, 0, 8, &value, NULL));
+    CHECK(hp_comm_broadcast(comm, 0, 8, &value));
+    CHECK(hp_comm_gather(comm, 0, 8, &value, &value));
+    CHECK(hp_comm_gather(comm, 0, 0, NULL, NULL));
     REFUSED(HP_ARGUMENT, "seconds", hp_comm_set_warn_after(comm, -1));
     CHECK(hp_comm_set_warn_after(comm, 0));
     CHECK(hp_comm_set_warn_after(comm, 60));
@@ -442,6 +454,13 @@ static void results_of_nothing(hp_comm *comm, hp_pattern *pattern) {
     REQUIRE(domains == 0);
     for (int box = 0; box < 3; box++)
         for (int axis = 0; axis < 4; axis++) REQUIRE(boxes[box].lower[axis] == 0 && boxes[box].upper[axis] == 0);
+    domains = 7;
+    REFUSED(HP_ARGUMENT, "null", hp_pattern_boundary(NULL, 0, &domains, boxes));
+    REQUIRE(domains == 0);
+    REFUSED(HP_ARGUMENT, "domain", hp_pattern_boundary(pattern, 1, &domains, boxes));
+    REFUSED(HP_ARGUMENT, "domain", hp_pattern_boundary(pattern, -1, &domains, boxes));
+    REFUSED(HP_ARGUMENT, "boundary", hp_pattern_boundary(pattern, 0, &domains, NULL));
+    REFUSED(HP_ARGUMENT, "boxes", hp_pattern_boundary(pattern, 0, NULL, boxes));
     REFUSED(HP_ARGUMENT, "null", hp_ready(NULL, HP_NO_TICKET, &ready));
     REQUIRE(ready == 0);
     REFUSED(HP_ARGUMENT, "null", hp_start(NULL, &data, STREAM, &ticket));

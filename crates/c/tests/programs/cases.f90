@@ -626,11 +626,13 @@ contains
     type(domain), intent(inout) :: home
     integer, intent(in), optional :: lower(:), upper(:)
     integer, dimension(size(cells)) :: low, high, first, last, inner_low, inner_high, at
-    integer :: cell, axis, outside, rest
-    logical :: is_in_grid
+    integer, allocatable :: edge_low(:, :), edge_high(:, :)
+    integer :: cell, axis, outside, rest, box, boxes
+    logical :: is_in_grid, waits
     call pattern%owned(low, high)
     call pattern%with_halo(first, last)
     call pattern%interior(inner_low, inner_high)
+    call pattern%boundary(edge_low, edge_high)
     if (any(high < low)) then
       if (all(last >= first)) home%wrong = 'a halo around no cells'
       last = first - 1
@@ -657,6 +659,9 @@ contains
         is_in_grid = is_in_grid .and. (periodic(axis) .or. (at(axis) >= 1 .and. at(axis) <= cells(axis)))
         home%number(cell) = home%number(cell)*100 + modulo(at(axis) - 1, cells(axis)) + 1
       end do
+      boxes = count([(all(at >= edge_low(:, box) .and. at <= edge_high(:, box)), box=1, size(edge_low, 2))])
+      waits = outside == 0 .and. any(at < inner_low .or. at > inner_high)
+      if (boxes /= merge(1, 0, waits)) home%wrong = 'a boundary that is not the rest of the interior'
       ! Neighbours read as far from an end of the domain as their halo on the other side is wide.
       home%is_inner(cell) = all(at >= inner_low) .and. all(at <= inner_high) .and. all(widths(1, :) == widths(2, :) .or. &
         (at - low >= widths(2, :) .and. high - at >= widths(1, :)))
@@ -697,9 +702,11 @@ contains
     owned = home%part == is_owned
     if (has_owners) owners = owner(home%number)
     if (is_long) then
-      call hp_pattern_create(pattern, comm, base + int(spread, int64)*(label(home%number) - 1), owned, owners, stat, text)
+      call hp_pattern_create(pattern, comm, base + int(spread, int64)*(label(home%number) - 1), owned, owners, &
+        stat=stat, errmsg=text)
     else
-      call hp_pattern_create(pattern, comm, int(base, int32) + spread*(label(home%number) - 1), owned, owners, stat, text)
+      call hp_pattern_create(pattern, comm, int(base, int32) + spread*(label(home%number) - 1), owned, owners, &
+        stat=stat, errmsg=text)
     end if
   end subroutine
 

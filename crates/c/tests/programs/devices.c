@@ -450,7 +450,18 @@ static void without_memory(void) {
     printf("without unified shared memory: queues are refused\n");
 }
 
+/* The devices of this machine. */
+static void machine(void) {
+    size_t bytes = 0;
+    CHECK(hp_describe(NULL, &bytes));
+    char *text = calloc(1, bytes);
+    CHECK(hp_describe(text, &bytes));
+    if (!strstr(text, "\"version\":") || !strstr(text, "\"cpu:0\"")) FAIL("devices: %s", text);
+    free(text);
+}
+
 int main(int arguments, char **argument) {
+    machine();
     int is_sycl = arguments > 2 && strcmp(argument[1], "sycl") == 0, has_memory = 1;
     if (is_sycl) {
         open_sycl(argument[2]);

@@ -80,6 +80,8 @@ static void *rank_of(void *argument) {
     return NULL;
 }
 
+static int64_t size_of(hp_box box) { return (box.upper[0] - box.lower[0]) * (box.upper[1] - box.lower[1]); }
+
 /* The nodes of a grid, one more than its cells along each axis, in halos that end at its ends. */
 static void *staggered(void *argument) {
     hp_comm *comm = argument;
@@ -90,8 +92,13 @@ static void *staggered(void *argument) {
     REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &cells) == HP_OK);
     grid.cells[0]++, grid.cells[1]++, grid.like = cells;
     REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &nodes) == HP_OK);
-    hp_box of_cells, owned, all;
-    REQUIRE(hp_pattern_domain(cells, NULL, 0, &of_cells, NULL, NULL) == HP_OK);
+    hp_box of_cells, inner, owned, all, boundary[8];
+    REQUIRE(hp_pattern_domain(cells, NULL, 0, &of_cells, NULL, &inner) == HP_OK);
+    int32_t boxes;
+    REQUIRE(hp_pattern_boundary(cells, 0, &boxes, boundary) == HP_OK);
+    int64_t waiting = size_of(of_cells) - size_of(inner);
+    for (int32_t box = 0; box < boxes; box++) waiting -= size_of(boundary[box]);
+    REQUIRE(waiting == 0 && (boxes > 0) == (ranks > 1));
     REQUIRE(hp_pattern_domain(nodes, NULL, 0, &owned, &all, NULL) == HP_OK);
     hp_array like = HP_ARRAY_INIT;
     like.type = HP_F64, like.axes = 2;

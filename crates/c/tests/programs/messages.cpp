@@ -1,6 +1,5 @@
 // Messages of any size and payloads along a line of ranks in C++: views that are copied or read where they lie, rounds that are
 // finished by `finish` and by destructors, and what is thrown. Each rank draws what all ranks send, so it knows what comes.
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "haloport.hpp"
+#include "expect.hpp"
 
 // While it is set, this thread gets no memory from `new`.
 static thread_local bool without_memory = false;
@@ -27,14 +26,6 @@ static thread_local bool without_memory = false;
 [[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
-
-void expect(bool right, int line) {
-    if (!right) {
-        std::fprintf(stderr, "line %d: %s\n", line, hp_message());
-        std::exit(1);
-    }
-}
-#define EXPECT(condition) expect(condition, __LINE__)
 
 template <class Error, class Call>
 bool throws(Call call, const char *text, hp_status status = HP_OK) {

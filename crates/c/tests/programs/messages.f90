@@ -35,6 +35,8 @@ contains
     call line_of_items(me, comm)
     call wrong_messages(me, comm)
     call wrong_payloads(me, comm)
+    call values_of_one_rank(me, comm)
+    call wrong_values(me, comm)
     run_messages = me%failures
   end function
 
@@ -431,6 +433,71 @@ contains
     call line%free() ! in flight
     call line%exchange(stat=stat, errmsg=text)
     call refused(me, stat, text, 'was freed', 1)
+  end subroutine
+
+  ! Values of one rank on all, and those of all ranks on one: scalars, texts, types, arrays and sections.
+  recursive subroutine values_of_one_rank(me, comm)
+    type(observer), intent(inout) :: me
+    type(hp_comm), intent(in) :: comm
+    real(real64) :: table(6), whole(2, me%ranks), wide(4, me%ranks)
+    integer(int32) :: number
+    logical :: flag
+    character(12) :: name
+    type(particle) :: one, many(me%ranks)
+    integer :: root, i
+    root = me%ranks - 1
+    number = me%rank
+    call comm%broadcast(number, root)
+    flag = me%rank == 0
+    call comm%broadcast(flag, 0)
+    name = merge('heat.nml    ', '            ', me%rank == root)
+    call comm%broadcast(name, root)
+    call check(me, number == root .and. flag .and. name == 'heat.nml', 'scalars of one rank')
+    table = [(10*me%rank + i, i=1, 6)]
+    call comm%broadcast(table(2:6:2), root)
+    call check(me, all(nint(table) == [(10*merge(root, me%rank, mod(i, 2) == 0) + i, i=1, 6)]), 'a section of one rank')
+    call comm%broadcast(table(1:0), root)
+    whole = -1; wide = -1
+    if (me%rank == root) then
+      call comm%gather([real(real64) :: me%rank, -me%rank], root, whole)
+      call comm%gather(table(1:2), root, wide(1:3:2, :))
+    else
+      call comm%gather([real(real64) :: me%rank, -me%rank], root)
+      call comm%gather(table(1:2), root)
+    end if
+    call check(me, me%rank /= root .or. &
+      all([(nint(whole(1, i)) == i - 1 .and. nint(whole(2, i)) == 1 - i, i=1, me%ranks)]), 'arrays of all ranks')
+    call check(me, me%rank /= root .or. all([(nint(wide(1, i)) == 10*i - 9 .and. nint(wide(3, i)) == 10*root + 2 .and. &
+      nint(sum(wide(2::2, i))) == -2, i=1, me%ranks)]), 'a section of all ranks')
+    one = particle(place=100 + me%rank, tag=me%rank)
+    call comm%gather(one, 0, many)
+    if (me%rank == 0) call check(me, all(many%place == [(99 + i, i=1, me%ranks)]), 'a type of all ranks')
+  end subroutine
+
+  ! Rank 0 is refused, and the others are told.
+  recursive subroutine wrong_values(me, comm)
+    type(observer), intent(inout) :: me
+    type(hp_comm), intent(in) :: comm
+    real(real64) :: value, whole(me%ranks + 1)
+    integer :: stat
+    character(300) :: text
+    value = me%rank
+    call comm%gather(value, 0, whole, stat, text)
+    call told(me, stat, text, 'all: expected an array of ')
+    call comm%gather(value, 0, stat=stat, errmsg=text)
+    call told(me, stat, text, 'those of all ranks, found 0')
+    call comm%broadcast(value, merge(-1, 0, me%rank == 0), stat, text)
+    call told(me, stat, text, 'root: expected one of the ')
+    call check(me, nint(value) == me%rank, 'a value that was refused')
+  end subroutine
+
+  ! The text of rank 0 has this word, that of the others is of rank 0.
+  recursive subroutine told(me, stat, text, word)
+    type(observer), intent(inout) :: me
+    integer, intent(in) :: stat
+    character(*), intent(in) :: text, word
+    if (me%rank == 0) call refused(me, stat, text, word, hp_argument)
+    if (me%rank /= 0) call refused(me, stat, text, 'rank 0: ', hp_refused)
   end subroutine
 
   recursive subroutine refused(me, stat, text, word, expected)

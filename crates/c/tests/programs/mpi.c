@@ -102,6 +102,42 @@ static void reductions(void) {
     REQUIRE(hp_comm_set_warn_after(comm, 30) == HP_OK);
 }
 
+/* Bytes from one rank to all, and of all ranks on one. */
+static void bytes_of_one_rank(void) {
+    const int32_t root = ranks - 1;
+    double found[] = {rank, 10 * rank, 0};
+    REQUIRE(hp_comm_broadcast(comm, root, 2 * sizeof *found, found) == HP_OK);
+    REQUIRE(found[0] == root && found[1] == 10 * root && found[2] == 0);
+    REQUIRE(hp_comm_broadcast(comm, root, 0, NULL) == HP_OK);
+    double *all = calloc(2 * (size_t)ranks + 1, sizeof *all), own[] = {rank, -rank};
+    REQUIRE(all && hp_comm_gather(comm, root, sizeof own, own, rank == root ? all : NULL) == HP_OK);
+    for (int from = 0; from < ranks; from++)
+        REQUIRE(rank != root || (all[2 * from] == from && all[2 * from + 1] == -from));
+    /* From its place, as one rank can do. */
+    if (rank == root) all[2 * root] = -7;
+    REQUIRE(hp_comm_gather(comm, root, sizeof own, rank == root ? all + 2 * root : own, rank == root ? all : NULL) == HP_OK);
+    REQUIRE(rank != root || all[2 * root] == -7);
+    if (rank == 0) all[0] = 5;
+    REQUIRE(hp_comm_gather(comm, 0, 0, NULL, NULL) == HP_OK);
+    /* One rank has a wrong argument, and all learn of it; nothing is written. */
+    hp_status wrong = hp_comm_gather(comm, 0, rank == root ? -1 : (int64_t)sizeof own, own, all);
+    REQUIRE(rank == root ? wrong == HP_ARGUMENT : wrong == HP_REFUSED);
+    REQUIRE(strstr(hp_message(), "bytes: expected") && (rank != 0 || all[0] == 5));
+    wrong = hp_comm_broadcast(comm, rank == root ? ranks : 0, sizeof own, own);
+    REQUIRE(rank == root ? wrong == HP_ARGUMENT : wrong == HP_REFUSED);
+    REQUIRE(strstr(hp_message(), "root: expected one of the "));
+    if (ranks > 1) {
+        /* Ranks that disagree. */
+        REQUIRE(hp_comm_broadcast(comm, 0, rank == root ? 8 : 16, own) == HP_REFUSED && own[0] == rank);
+        REQUIRE(strstr(hp_message(), "the same number on all ranks, found 8 and, on rank 0, 16"));
+        REQUIRE(hp_comm_gather(comm, 0, rank == root ? 8 : 16, own, all) == HP_REFUSED && (rank != 0 || all[0] == 5));
+        REQUIRE(strstr(hp_message(), "the same number on all ranks, found 16 and, on rank "));
+        REQUIRE(hp_comm_broadcast(comm, rank == root, sizeof own, own) == HP_REFUSED && own[1] == -rank);
+    }
+    free(all);
+    REQUIRE(hp_comm_barrier(comm) == HP_OK);
+}
+
 static void begin(hp_plan *with, double *values, double step) {
     void *data[] = {values};
     for (int cell = 1; cell < CELLS - 1; cell++) values[cell] = step + rank * (CELLS - 2) + cell - 1;
@@ -263,6 +299,7 @@ int main(int arguments, char **argument) {
     REQUIRE(hp_set_log(count_lines, NULL) == HP_OK);
     make();
     reductions();
+    bytes_of_one_rank();
     exchange(plan, u, 1000);
     exchange(fixed, shared_u, 2000);
     exchange(messages, u, 8000);

@@ -1,31 +1,9 @@
 // From rows to columns, and to one rank, in C++; and exact sums: on 1 to 3 ranks that are threads.
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <vector>
 
-#include "haloport.hpp"
+#include "expect.hpp"
 
 namespace {
-
-void expect(bool right, int line) {
-    if (!right) {
-        std::fprintf(stderr, "line %d: %s\n", line, hp_message());
-        std::exit(1);
-    }
-}
-#define EXPECT(condition) expect(condition, __LINE__)
-
-// Whether a call throws with this status and this text.
-template <class Call>
-bool throws(Call call, hp_status status, const char *text) {
-    try {
-        call();
-    } catch (const haloport::error &failed) {
-        return failed.status() == status && std::strstr(failed.what(), text) != nullptr;
-    }
-    return false;
-}
 
 constexpr int rows = 7, columns = 5;
 

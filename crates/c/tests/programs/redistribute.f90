@@ -24,6 +24,7 @@ contains
     call c_f_pointer(argument, me)
     call grids(me)
     call mesh(me)
+    call domains_of_a_mesh(me)
     call domains(me)
     call wrong(me)
     call numbered(me)
@@ -135,6 +136,51 @@ contains
       call check(me, abs(there(i) - real(last + 1 - i, real32)) <= 0, 'a cell of a mesh on one rank')
     end do
     call plan%free(); call gather%free(); call whole%free(); call parts%free()
+  end subroutine
+
+  ! A ring of cells, of which each rank but the last of three has two domains; the halo comes first in each.
+  recursive subroutine domains_of_a_mesh(me)
+    type(participant), intent(inout) :: me
+    integer, parameter :: each = 3
+    type(hp_pattern) :: ring, none
+    type(hp_plan) :: plan
+    real(real64) :: u(0:each + 1, 2), w(0:each + 1, 2)
+    integer, allocatable :: ids(:), owners(:), counts(:)
+    logical, allocatable :: owned(:)
+    integer :: parts, cells, domain, i, stat
+    character(300) :: text
+    parts = min(me%ranks, 2)
+    cells = 2*each*parts
+    allocate (ids(0), owners(0), counts(0), owned(0))
+    u = -1; w = -1
+    if (me%number < parts) then
+      do domain = 1, 2
+        ids = [ids, modulo([(2*each*me%number + each*(domain - 1) + i, i=0, each + 1)] - 1, cells) + 1]
+        owned = [owned, .false., spread(.true., 1, each), .false.]
+      end do
+      counts = [each + 2, each + 2]
+      owners = (ids - 1)/(2*each)
+      u = merge(reshape(real(ids, real64), shape(u)), -1.0_real64, reshape(owned, shape(u)))
+      w = 10*u
+    end if
+    call hp_pattern_create(ring, me%comm, ids, owned, owners, counts)
+    if (me%number < parts) then
+      call hp_plan_create(plan, ring, u(:, 1), u(:, 2), w(:, 1), w(:, 2))
+      call plan%update(u(:, 1), u(:, 2), w(:, 1), w(:, 2))
+      call check(me, all(nint(u) == reshape(ids, shape(u))) .and. all(nint(w) == 10*reshape(ids, shape(w))), 'domains of a mesh')
+    else
+      call hp_plan_create(plan, ring, u(:, 1), w(:, 1))
+      call plan%update(u(:, 1), w(:, 1))
+      call check(me, all(nint(u) == -1), 'no domain of a mesh')
+    end if
+    call plan%free(); call ring%free()
+    if (me%number == 0) counts(2) = each
+    call hp_pattern_create(none, me%comm, ids, owned, owners, counts, stat, text)
+    call check(me, stat == merge(hp_argument, hp_refused, me%number == 0), 'domains that do not add up: '//trim(text))
+    if (me%number == 0) call check(me, index(text, 'ids: expected this number of values: 8, found 10') > 0, 'a text: '//trim(text))
+    if (me%number == 0) counts = [2*each + 5, -1]
+    call hp_pattern_create(none, me%comm, ids, owned, owners, counts, stat, text)
+    call check(me, stat == merge(hp_argument, hp_refused, me%number == 0), 'a negative number of cells: '//trim(text))
   end subroutine
 
   ! Two ranks have two strips each, or one has all four; a third rank has none. Strips are exchanged, and come to rank 0.

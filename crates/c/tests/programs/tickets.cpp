@@ -1,24 +1,14 @@
 // Two exchanges of a plan are in flight between two ranks, and finished in the other order, by `finish` and by destructors: each
 // `pending` finishes its own.
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "haloport.hpp"
+#include "expect.hpp"
 
 namespace {
-
-void expect(bool right, int line) {
-    if (!right) {
-        std::fprintf(stderr, "line %d: %s\n", line, hp_message());
-        std::exit(1);
-    }
-}
-#define EXPECT(condition) expect(condition, __LINE__)
 
 constexpr std::size_t CELLS = 6;
 

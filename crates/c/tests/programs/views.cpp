@@ -1,45 +1,12 @@
 // Views of C++ in exchanges: like those of Kokkos, and like std::mdspan.
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "haloport.hpp"
+#include "expect.hpp"
 
 namespace {
-
-void expect(bool right, int line) {
-    if (!right) {
-        std::fprintf(stderr, "line %d: %s\n", line, hp_message());
-        std::exit(1);
-    }
-}
-#define EXPECT(condition) expect(condition, __LINE__)
-
-// Whether a call throws the one type of exceptions, with this status and this text.
-template <class Call>
-bool throws(Call call, hp_status status, const char *text) {
-    try {
-        call();
-    } catch (const haloport::error &failed) {
-        return failed.status() == status && std::strstr(failed.what(), text) != nullptr;
-    }
-    return false;
-}
-
-// A view as those of Kokkos: a constant rank, data().
-template <class T, int Rank>
-struct kokkos_like {
-    static constexpr int rank = Rank;
-    T *first;
-    std::size_t extents[Rank], strides[Rank];
-    T *data() const { return first; }
-    std::size_t extent(int axis) const { return extents[axis]; }
-    std::size_t stride(int axis) const { return strides[axis]; }
-};
 
 // A view as std::mdspan: a rank function, data_handle().
 template <class T>
@@ -81,6 +48,20 @@ void lists(haloport::communicator &comm) {
     EXPECT(throws([&] { haloport::plan(ring, with, view); }, HP_ARGUMENT, "options.accumulate"));
 }
 
+// Values, rows of values and texts of one rank on all, and values of all ranks on one.
+void values_of_one_rank(haloport::communicator &comm) {
+    const int root = comm.size() - 1;
+    const cell found = comm.broadcast(cell{static_cast<float>(comm.rank()), comm.rank()}, root);
+    EXPECT(found.depth == static_cast<float>(root) && found.kind == root);
+    const auto row = comm.broadcast(std::vector<int>(static_cast<std::size_t>(comm.rank()), 3), root);
+    EXPECT(row == std::vector<int>(static_cast<std::size_t>(root), 3));
+    EXPECT(comm.broadcast(comm.rank() == 0 ? std::string("heat.toml") : std::string()) == "heat.toml");
+    const std::vector<double> all = comm.gather(comm.rank() + 0.5, root);
+    EXPECT(all.size() == static_cast<std::size_t>(comm.rank() == root ? comm.size() : 0));
+    for (std::size_t from = 0; from < all.size(); from++) EXPECT(all[from] == static_cast<double>(from) + 0.5);
+    EXPECT(throws([&] { comm.gather(1, comm.size()); }, HP_ARGUMENT, "root: expected one of the "));
+}
+
 void rank(haloport::communicator &comm) {
     hp_grid grid = HP_GRID_INIT;
     grid.axes = 2;
@@ -91,6 +72,7 @@ void rank(haloport::communicator &comm) {
     const auto ranks = static_cast<std::int64_t>(comm.size());
     EXPECT(comm.all_reduce(static_cast<std::int64_t>(comm.rank()), HP_SUM) == ranks * (ranks - 1) / 2);
     EXPECT(comm.all_reduce(comm.rank() - 0.5, HP_MIN) == -0.5);
+    values_of_one_rank(comm);
     lists(comm);
     const hp_box mine = pattern.owned(), all = pattern.with_halo(), inner = pattern.interior();
     EXPECT(inner.lower[0] >= mine.lower[0] && pattern.describe().find("\"domains\":1") != std::string::npos);

@@ -75,44 +75,68 @@ fn statuses_in_fortran_are_those_of_the_header() {
     }
 }
 
-/// The names of docs/languages.md are those of the sources.
+/// The names of docs/languages.md are those of the sources, and programs of the tests use each.
 #[test]
 fn the_table_of_languages_names_what_there_is() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let read = |path: &str| {
-        std::fs::read_to_string(format!("{root}/{path}")).unwrap_or_else(|error| panic!("{path}: {error}"))
-    };
-    let [header, cpp] = ["haloport.h", "haloport.hpp"].map(|name| read(&format!("crates/c/include/{name}")));
-    let rust: String = ["src", "crates/core/src", "crates/transport-mpi/src"]
-        .iter()
-        .map(|folder| rust_in(format!("{root}/{folder}").as_ref()))
-        .collect();
-    let python = ["python/haloport/_haloport.pyi", "python/haloport/_ranks.py", "src/layout.rs"]
-        .map(|name| read(&format!("crates/python/{name}")))
-        .concat();
-    let fortran = read("crates/c/fortran/haloport.f90") + &read("crates/c/fortran/haloport_fortran.c");
-    let sources = [rust, python, header.clone(), cpp + &header, fortran];
-    let table = read("docs/languages.md");
+    let c = ["crates/c/include/haloport.h"];
+    let sources = [
+        texts(&["src", "crates/core/src", "crates/transport-mpi/src"], ".rs"),
+        texts(&["crates/python/python/haloport"], ".pyi")
+            + &texts(&["crates/python/python/haloport"], ".py")
+            + &texts(&["crates/python/src/layout.rs"], ".rs"),
+        texts(&c, ".h"),
+        texts(&["crates/c/include/haloport.hpp"], ".hpp") + &texts(&c, ".h"),
+        texts(&["crates/c/fortran"], ".f90") + &texts(&["crates/c/fortran"], ".c"),
+    ];
+    let rust = [
+        "tests",
+        "docs/rust.md",
+        "crates/core/tests",
+        "crates/conformance/src",
+        "crates/transport-mpi/tests",
+    ];
+    let of_c = ["crates/c/tests", "crates/c/examples"];
+    let programs = [
+        texts(&rust, ".rs") + &texts(&rust, ".md"),
+        texts(&["crates/python/tests", "crates/python/examples"], ".py"),
+        texts(&of_c, ".c"),
+        texts(&of_c, ".cpp"),
+        texts(&of_c, ".f90"),
+    ];
+    let table = texts(&["docs/languages.md"], ".md");
     let names = table.split("## Defaults").next().expect("the table of names");
     let rows = names.lines().filter(|line| line.starts_with("| ") && !line.contains("---")).skip(1);
     let mut names = 0;
     for row in rows {
         let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
         assert_eq!(cells.len(), 1 + sources.len(), "{row}");
-        for (cell, source) in cells[1..].iter().zip(&sources) {
-            for name in cell.split('`').skip(1).step_by(2) {
-                let is_part = |character: char| character.is_alphanumeric() || character == '_';
-                let found = source.match_indices(name).any(|(at, _)| {
-                    let before = source[..at].chars().next_back().is_some_and(is_part);
-                    let after = source[at + name.len()..].chars().next().is_some_and(is_part);
-                    !before && !after
-                });
-                assert!(found, "{}: found no `{name}` in the sources of a language", cells[0]);
+        for (language, cell) in cells[1..].iter().enumerate() {
+            let named: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+            assert!(!named.is_empty(), "{}: language {language} has none", cells[0]);
+            for name in named {
+                let what = cells[0];
+                assert!(has_word(&sources[language], name), "{what}: no source has `{name}`");
+                // A call without a name of its own.
+                let is_called = !matches!(name, "__call__" | "operator()");
+                assert!(
+                    !is_called || has_word(&programs[language], name),
+                    "{what}: no program uses `{name}`"
+                );
                 names += 1;
             }
         }
     }
     assert!(names > 150, "{names} names");
+}
+
+/// Whether a text has a name that is no part of a longer one.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back().is_some_and(is_part);
+        let after = text[at + name.len()..].chars().next().is_some_and(is_part);
+        !before && !after
+    })
 }
 
 /// The defaults of docs/languages.md are those of the crate, the stubs, the header and the module, and one for each argument.
@@ -267,16 +291,18 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
     }
 }
 
-/// All Rust in a folder.
-fn rust_in(folder: &std::path::Path) -> String {
-    let mut text = String::new();
-    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            text += &rust_in(&path);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            text += &std::fs::read_to_string(&path).expect("a source");
-        }
+/// The text of all files with this ending in folders of the repository, or of files.
+fn texts(places: &[&str], ending: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    places.iter().map(|place| text_of(format!("{root}/{place}").as_ref(), ending)).collect()
+}
+
+fn text_of(place: &std::path::Path, ending: &str) -> String {
+    let readable = |error: std::io::Error| -> String { panic!("{}: {error}", place.display()) };
+    if place.is_dir() {
+        let entries = std::fs::read_dir(place).expect("a folder");
+        return entries.map(|entry| text_of(&entry.expect("an entry").path(), ending)).collect();
     }
-    text
+    let has_ending = place.to_string_lossy().ends_with(ending);
+    if has_ending { std::fs::read_to_string(place).unwrap_or_else(readable) } else { String::new() }
 }

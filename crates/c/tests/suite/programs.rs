@@ -247,7 +247,7 @@ fn programs_are_clean_under_asan_and_ubsan() {
     check("cc", "c99", "tests/programs/tickets.c", &[]);
     check("cc", "c99", "tests/programs/messages.c", &[&case(600), &cases(60)]);
     check("cc", "c99", "tests/programs/redistribute.c", &[&case(600), &cases(60)]);
-    for program in drawn(&["tickets", "views", "messages", "redistribute"]) {
+    for program in drawn(&["tickets", "views", "messages", "redistribute", "patterns"]) {
         check("c++", "c++17", &format!("tests/programs/{program}.cpp"), &[]);
     }
     if let Some(fortran) = Fortran::gnu() {
@@ -283,6 +283,14 @@ fn programs_are_clean_under_valgrind() {
             .args(leaks)
             .arg(program)
             .args(arguments));
+    }
+}
+
+#[test]
+fn patterns_of_each_kind_are_made_in_cpp() {
+    if has("c++") {
+        let program = compiled("c++", "c++17", "tests/programs/patterns.cpp", &[]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
     }
 }
 
