@@ -7,7 +7,7 @@
 //! # Why it is faster
 //!
 //! - **One pass over the cells.** A neighbour on the same node copies straight from your field into its halo.
-//! - **Everything is bound once.** An exchange allocates nothing, and all fields for one neighbour travel in one
+//! - **Everything is bound once.** An exchange after the first one allocates nothing, and all fields for one neighbour travel in one
 //!   message.
 //! - **Work while halos travel.** [`Exchange::overlap`] computes meanwhile what needs no halo.
 //!
@@ -48,7 +48,7 @@
 //! | send irregular messages | [`SparseExchange`], [`line::LineExchange`] |
 //! | see when a rank computed, exchanged and waited | [`trace`] |
 //!
-//! The [`tour`] has programs for each of these.
+//! The [`tour`] has programs for the first of these; the examples and pages of the repository have others.
 //!
 //! Functions that return [`Error`] take any other error with `?`, and `main` prints it as text; [`Error::kind`] says which
 //! it is. Authors of backends and
@@ -74,9 +74,9 @@ mod spec;
 #[doc(inline)]
 pub use haloport_core::{
     AnyField, BindOptions, BorrowedField, Communicator, DataPath, Element, ElementType, Error, ErrorKind,
-    Exchange, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Passed, Pattern, Pending, Redistribution,
-    Reduction, Schedule, SparseExchange, Split, Ticket, View, ViewMut, field_set, interop, log, run_ranks,
-    trace,
+    Exchange, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Passed, Pattern, PatternSet, Pending,
+    Redistribution, Reduction, Schedule, SparseExchange, Split, Ticket, View, ViewMut, field_set, interop,
+    log, run_ranks, trace,
 };
 #[cfg(any(feature = "cpu", feature = "cuda", feature = "sycl"))]
 pub use {
@@ -167,8 +167,8 @@ pub mod exchange {
     #[doc(inline)]
     pub use haloport_core::exchange::{
         BindError, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
-        Description, ExchangeError, FieldLayout, FieldSet, HaloOrder, Obstacle, Route, SourceTarget,
-        StepError, Traffic,
+        Description, ExchangeError, FieldLayout, FieldSet, HaloOrder, Obstacle, OfPattern, Route,
+        SourceTarget, StepError, Traffic,
     };
 }
 
@@ -220,6 +220,6 @@ struct Scheduling;
 struct TimeLine;
 
 /// Tests the README's example.
-#[cfg(all(doctest, feature = "cpu"))]
+#[cfg(all(doctest, feature = "cpu", feature = "mpi"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -83,6 +83,7 @@ module haloport
     private
     type(c_ptr) :: handle = c_null_ptr
     integer(c_int32_t) :: axes = 0 ! of the grid; 0 on a mesh
+    integer(c_int32_t) :: domains = 1 ! of this rank
     integer(c_int32_t) :: sides = 1 ! arrays of each field: one for each domain, of a redistribution for those of both patterns
     integer(c_int32_t) :: target_axes = 0, target_sides = 0 ! of the target of a redistribution
   contains
@@ -236,13 +237,13 @@ module haloport
     integer(c_int) function hpf_broadcast(comm, root, values) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), value :: root
+      integer(c_int64_t), value :: root
       type(*), intent(inout) :: values(..)
     end function
     integer(c_int) function hpf_gather(comm, root, values, all) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), value :: root
+      integer(c_int64_t), value :: root
       type(*), intent(in) :: values(..)
       type(*), intent(inout), optional :: all(..)
     end function
@@ -644,8 +645,8 @@ contains
       int(nflds, c_int64_t)), 'hp_reprosum_calc', stat, errmsg)
   end subroutine
 
-  ! Replaces the values by those of rank `root`, from 0. A number, a logical, a text, or an array of these or of a type of such
-  ! components, of any rank, also a section; on all ranks of the same type and as many elements. After a failure they are as they were.
+  ! Replaces the values by those of rank `root`, from 0. Values are a number, a logical, a text, or a type of such components, or an array
+  ! of these, of any rank, also a section: on all ranks of one type and as many elements. After a failure they are as they were.
   ! `broadcast` of a communicator. Collective.
   subroutine comm_broadcast(self, values, root, stat, errmsg)
     class(hp_comm), intent(in) :: self
@@ -653,7 +654,7 @@ contains
     integer, intent(in) :: root
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_broadcast(self%handle, int(root, c_int32_t), values), 'broadcast', stat, errmsg)
+    call ended(hpf_broadcast(self%handle, int(root, c_int64_t), values), 'broadcast', stat, errmsg)
   end subroutine
 
   ! Writes the values of each rank, in the order of the ranks, into `all` on rank `root`, from 0: an array of the same type and as many
@@ -666,7 +667,7 @@ contains
     type(*), intent(inout), optional :: all(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_gather(self%handle, int(root, c_int32_t), values, all), 'gather', stat, errmsg)
+    call ended(hpf_gather(self%handle, int(root, c_int64_t), values, all), 'gather', stat, errmsg)
   end subroutine
 
   subroutine comm_free(self, stat, errmsg)
@@ -703,7 +704,7 @@ contains
       domains = size(counts, kind=c_int32_t)
       cells = [int(counts, c_int64_t), 0_c_int64_t]
       if (any(counts < 0)) call complain('counts', 'numbers from', 0, minval(counts))
-      call check_length('ids', size(ids), sum(counts))
+      call check_length('ids', size(ids), total(counts))
     end if
     call check_length('owned', size(owned), size(ids))
     allocate (all_ids(size(ids) + 1), marks(size(owned) + 1), ranks(size(ids) + 1))
@@ -715,6 +716,7 @@ contains
     end if
     call ended(hpf_pattern_ids(comm%handle, domains, cells, all_ids, marks, ranks, flag(present(owners)), pattern%handle), &
       'hp_pattern_create', stat, errmsg)
+    pattern%domains = domains
     pattern%sides = max(domains, 1_c_int32_t)
   end subroutine
 
@@ -736,7 +738,7 @@ contains
   ! `clipped` halos have no cells beyond ends of the grid that are not periodic. With `like`, a pattern of another grid, this grid is cut
   ! as that one is, and ends elsewhere: so are the nodes of a staggered grid, of which there is one more than cells along an axis.
   !
-  ! A cubed sphere has six tiles, its last axis; the two axes before it have the same extent, and one of levels may come first.
+  ! A cubed sphere has six tiles, its last axis; the first two axes have the same extent, and one of levels may lie between.
   !
   ! A tripolar grid has axis 2, y, folded onto itself at its upper end, along axis 1, x, which is periodic: about centres of cells,
   ! `fold='cell'` (ORCA2, ORCA025, ORCA12), or about corners, `fold='corner'` (ORCA05, ORCA1, MOM, POP). `points` are those that the
@@ -769,7 +771,7 @@ contains
 
   ! The same with several domains on a rank, or none: domain k has the cells from `lower(:, k)` to `upper(:, k)`. A plan of it has an
   ! array of field 1 for each domain, then those of field 2, and so on; on a rank without domains one array for each field, of which
-  ! only the type is read. Arrays of `hp_allocate` are for patterns with one domain on this rank. Collective.
+  ! no cells are used, but the type, the rank and `vector` are as elsewhere. Arrays of `hp_allocate` are for patterns with one domain on this rank. Collective.
   subroutine pattern_of_domains(pattern, comm, cells, halo, lower, upper, periodic, faces_only, cubed_sphere, fold, points, &
       clipped, stat, errmsg)
     type(hp_pattern), intent(out) :: pattern
@@ -793,7 +795,8 @@ contains
     end if
     call make_grid(pattern, comm, cells, halo, size(lower, 2), first, last, ends, cuts, faces_only, cubed_sphere, fold, points, &
       clipped, stat=stat, errmsg=errmsg)
-    pattern%sides = max(size(lower, 2, kind=c_int32_t), 1_c_int32_t)
+    pattern%domains = size(lower, 2, kind=c_int32_t)
+    pattern%sides = max(pattern%domains, 1_c_int32_t)
   end subroutine
 
   ! A grid with that many `boxes` of this rank; -1: it is split. Whether each axis is periodic, and its parts, are numbers.
@@ -856,9 +859,9 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call check_length('send_counts', size(send_counts), size(send_to))
-    call check_length('send_cells', size(send_cells), sum(send_counts))
+    call check_length('send_cells', size(send_cells), total(send_counts))
     call check_length('receive_counts', size(receive_counts), size(receive_from))
-    call check_length('receive_cells', size(receive_cells), sum(receive_counts))
+    call check_length('receive_cells', size(receive_cells), total(receive_counts))
     call ended(hpf_pattern_lists(comm%handle, int(cells, c_int64_t), &
       size(send_to, kind=c_int32_t), narrow('send_to', send_to), int(send_counts, c_int64_t), &
       narrow('send_cells', send_cells) - 1_c_int32_t, &
@@ -944,6 +947,12 @@ contains
   end function
 
   ! If a list has another length, the next call refuses it.
+  ! The sum of numbers of cells; that of too many is the largest number, which no size is.
+  pure integer function total(counts)
+    integer, intent(in) :: counts(:)
+    total = int(min(sum(int(counts, c_int64_t)), int(huge(1), c_int64_t)))
+  end function
+
   subroutine check_length(name, found, expected)
     character(*), intent(in) :: name
     integer, intent(in) :: found, expected
@@ -1019,8 +1028,11 @@ contains
     integer, intent(in), optional :: domain
     number = 1
     if (present(domain)) number = domain
-    if (number < 1 .or. number > int(pattern%sides)) call complain('domain', 'a domain of this rank, from 1 to', &
-      int(pattern%sides), number)
+    if (pattern%domains == 0) then
+      call hpf_complain('domain: expected a rank with domains, found one without'//c_null_char)
+    else if (number < 1 .or. number > int(pattern%domains)) then
+      call complain('domain', 'a domain of this rank, from 1 to', int(pattern%domains), number)
+    end if
   end function
 
   subroutine box(pattern, which, lower, upper, domain, stat, errmsg)

@@ -759,12 +759,17 @@ int hpf_reprosum(hp_comm *comm, const double *values, double *sums, int64_t summ
     return wrong;
 }
 
-int hpf_broadcast(hp_comm *comm, int32_t root, const CFI_cdesc_t *values) {
+/* A rank of haloport.h; none of it if that is too large. */
+static int32_t rank_of(int64_t root) {
+    return root >= 0 && root <= INT32_MAX ? (int32_t)root : -1;
+}
+
+int hpf_broadcast(hp_comm *comm, int64_t root, const CFI_cdesc_t *values) {
     const void *first = NULL;
     char *copied = NULL, text[TEXT];
     int64_t bytes = row_bytes(values, &first, &copied);
     memcpy(text, message, sizeof text);
-    hp_status status = hp_comm_broadcast(comm, root, bytes, (void *)first);
+    hp_status status = hp_comm_broadcast(comm, rank_of(root), bytes, (void *)first);
     if (status == HP_OK && copied) put(values, copied, bytes);
     free(copied);
     if (bytes >= 0) return ended(status);
@@ -783,7 +788,7 @@ static int check_room(const CFI_cdesc_t *all, int64_t expected) {
     return refused(text, -1);
 }
 
-int hpf_gather(hp_comm *comm, int32_t root, const CFI_cdesc_t *values, const CFI_cdesc_t *all) {
+int hpf_gather(hp_comm *comm, int64_t root, const CFI_cdesc_t *values, const CFI_cdesc_t *all) {
     const void *first = NULL;
     char *copied = NULL, *room = NULL, *row = NULL, text[TEXT];
     int32_t rank = -1, ranks = 0;
@@ -796,7 +801,7 @@ int hpf_gather(hp_comm *comm, int32_t root, const CFI_cdesc_t *values, const CFI
     }
     /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
     memcpy(text, message, sizeof text);
-    hp_status status = hp_comm_gather(comm, root, wrong ? -1 : bytes, first, row);
+    hp_status status = hp_comm_gather(comm, rank_of(root), wrong ? -1 : bytes, first, row);
     if (status == HP_OK && room) put(all, room, bytes * ranks);
     free(copied), free(room);
     if (!wrong) return ended(status);

@@ -6,11 +6,12 @@
  * - Structs start with their size: initialise them with their HP_..._INIT, or set all to 0 and `size`. Later versions may add members
  *   at the end, which are 0 for programs that were compiled before; structs in a row all have one size. Arrays in structs, also
  *   those of hp_box, have a value for each axis and 0 in the places beyond; other values there are refused.
- * - After a failure, results are empty, but for the list of hp_comm_threads: null handles, no ticket, rank -1, 0 ranks, empty
+ * - After a failure, results are empty, but for those of hp_comm_threads, hp_comm_broadcast and hp_comm_gather: null handles, no ticket, rank -1, 0 ranks, empty
  *   boxes, no messages, not ready, NaN.
  * - Calls marked "collective" are made by all ranks of the communicator, in the same order. If an argument is wrong on one
  *   rank, they fail on all: there with the status of that, on the others with HP_REFUSED. If it is the communicator or the
- *   pattern itself, such as null, the others are not told, and wait until their time limit.
+ *   pattern itself, such as null, the others are not told, and wait until their time limit; in hp_comm_mpi and hp_comm_fortran
+ *   they wait in MPI, without a limit.
  * - Nothing here needs mpi.h, and one library serves every MPI and programs without one.
  *
  * The contract. Null, sizes and numbers are checked, and wrong ones refused; on these promises the library relies:
@@ -166,15 +167,15 @@ hp_status hp_comm_sum_exact(hp_comm *comm, hp_type type, int32_t number, const i
                             const void *const *weights, double *sums);
 
 /*
- * Replaces the `bytes` bytes at `data` by those of rank `root`. All ranks pass the same root and number, 0 or more; if they differ, all
- * fail with HP_REFUSED. After a failure `data` is as it was. In memory of the host. Collective.
+ * Replaces the `bytes` bytes at `data`, in memory of the host, by those of rank `root`, where they are only read. All ranks pass the same
+ * `root` and `bytes`, 0 or more; if they differ, all fail with HP_REFUSED. After a failure `data` is as it was. Collective.
  */
 hp_status hp_comm_broadcast(hp_comm *comm, int32_t root, int64_t bytes, void *data);
 
 /*
- * Writes the `bytes` bytes at `data` of each rank, in the order of the ranks, into `all` on rank `root`, which has room for as many of
- * each rank; on other ranks `all` may be null. All ranks pass the same root and number, 0 or more; if they differ, all fail with
- * HP_REFUSED. `data` may lie in `all`. After a failure `all` is as it was. In memory of the host. Collective.
+ * Writes the `bytes` bytes at `data` of each rank, in the order of the ranks, into `all` of rank `root`, which has room for `bytes` bytes
+ * of each rank; on other ranks `all` may be null. Both are in memory of the host, and `data` may lie in `all`. All ranks pass the same
+ * `root` and `bytes`, 0 or more; if they differ, all fail with HP_REFUSED. After a failure `all` is as it was. Collective.
  */
 hp_status hp_comm_gather(hp_comm *comm, int32_t root, int64_t bytes, const void *data, void *all);
 
@@ -195,7 +196,7 @@ typedef struct hp_grid {
     int32_t halo_lower[4];     /* widths of the halo */
     int32_t halo_upper[4];
     int32_t faces_only;        /* whether halos have no edges and corners */
-    int32_t cubed_sphere;      /* six tiles: axis 0; then two axes of the same extent; then perhaps one of levels */
+    int32_t cubed_sphere;      /* six tiles: axis 0; then perhaps an axis of levels; then two axes of the same extent */
     int32_t parts[4];          /* with HP_SPLIT: the parts along each axis, 1 or more; all 0: chosen */
     int32_t fold;              /* a tripolar grid: the upper end of the axis before the last one, y, is folded onto itself along
                                   the last one, x, which is then periodic: 0, HP_FOLD_CELL or HP_FOLD_CORNER */
@@ -250,7 +251,7 @@ hp_status hp_pattern_lists(hp_comm *comm, int64_t cells, int32_t sends, const hp
  * made of it as of a pattern, and it is described and freed as one; other calls take the source or the target. Halos of the target
  * keep their values, if `fill_halo` is 0; otherwise they are filled, too, but not from a mesh to a grid. Between a grid and a mesh, the
  * id of a cell of the grid is its number, counted from 0 with the last axis fastest. HP_REFUSED, on all ranks, if the cells are not the
- * same; patterns of hp_pattern_lists have no cells that others have. Collective.
+ * same; cells of hp_pattern_lists have their local indices as ids. Collective.
  */
 hp_status hp_pattern_redistribution(hp_pattern *source, hp_pattern *target, int32_t fill_halo, hp_pattern **redistribution);
 
@@ -265,7 +266,7 @@ hp_status hp_pattern_domain(const hp_pattern *pattern, int32_t *domains, int32_t
 /*
  * The owned cells of a domain of a grid that are not in its interior: how many boxes they are, at most two for each axis, and the boxes,
  * for which `boundary` has room for 8. No two have a cell in common; those at the ends of axis 0 extend over all owned cells along
- * the other axes. HP_ARGUMENT if the pattern is none of a grid.
+ * the other axes. HP_ARGUMENT if the pattern is not that of a grid.
  */
 hp_status hp_pattern_boundary(const hp_pattern *pattern, int32_t domain, int32_t *boxes, hp_box *boundary);
 
@@ -292,7 +293,7 @@ typedef struct hp_array {
     int64_t extent[8];         /* of each axis, with the halo */
     int64_t stride[8];         /* in bytes, of either sign, in blocks positive along cells and blocks; all 0: the last axis is
                                   the fastest, without gaps */
-    int32_t role[8];           /* all 0: the axes of the pattern, in their order, then levels */
+    int32_t role[8];           /* all 0: the axes of the pattern, in their order, then levels, and components behind the fourth axis */
     int64_t origin[4];         /* on a grid, the index of the first owned cell along each axis of the grid; all 0: the
                                   widths of the halo, and the extents fit exactly; of other patterns all 0 */
     const char *device;        /* null: found out, see "Devices"; or "cpu" for memory of the host, "cuda:0" */
@@ -311,7 +312,7 @@ typedef struct hp_array {
  *   initialised is called; the library loads none. If the address is null or `data` is, name the device: without a name, the array
  *   is in memory of the host.
  * - Memory of OpenCL and SYCL belongs to a context, which no address tells. It needs `options.queue`, a queue of that
- *   context; it must be unified shared memory (USM), of OpenCL's backend of SYCL. All arrays are then in that context, except
+ *   context; it must be unified shared memory (USM), of OpenCL or of SYCL. All arrays are then in that context, except
  *   those that name another device.
  *
  * Addresses that an exchange on a device gets are looked up if they are others than in the call before: memory of the host, of
@@ -330,7 +331,8 @@ enum {
     HP_DEFAULT = 0, /* CUDA: the legacy default stream; OpenCL and SYCL: the queue of the plan */
     HP_BLOCK = 1,   /* none: the caller has waited for its work, and the call returns when the halos are in place */
     HP_ON = 2,      /* a cudaStream_t, of the primary context of the device, or a cl_command_queue, in order or out of order */
-    HP_SYCL = 3     /* the address of a sycl::queue of DPC++ (libsycl.so.7 to .9) with an OpenCL device. Of another SYCL, and of
+    HP_SYCL = 3     /* the address of a sycl::queue of DPC++: with an OpenCL device (libsycl.so.7 to .9), or of another backend, such
+                       as Level Zero (libsycl.so.8 and .9, and Haloport's library for it). Of another SYCL, and of
                        CUDA devices, pass the native queue as HP_ON. Host tasks are ordered with commands of SYCL
                        alone: call wait() of the queue between one and hp_start, and finish with HP_BLOCK before one */
 };
@@ -368,9 +370,9 @@ typedef struct hp_options {
 
 /*
  * Prepares exchanges of `fields` fields: `like` has the arrays of field 0 for each domain of this rank, then those of field 1,
- * and so on. On a rank without domains it has one for each field, and only the type of it is read. `data` has the address of
- * the first element of each, index 0 along all axes; unless the plan is fixed, addresses only tell the device, and any of
- * them, or `data`, may be null. `options` may be null. Collective.
+ * and so on. On a rank without domains it has one for each field, of which the type, the device and `vector` are read. `data` has
+ * the address of the first element of each, index 0 along all axes; unless the plan is fixed, addresses only tell the device, and any
+ * of them, or `data`, may be null. `options` may be null. Collective.
  *
  * Of a redistribution, each field is a pair: `like` has the arrays of the source for its domains of this rank, then those of the
  * target for its own. A side without domains here has one array in `like`, of which only the type and the device are read, and no
@@ -452,7 +454,7 @@ hp_status hp_memory_free(hp_memory *memory);
 
 /*
  * Messages between ranks that change from round to round, such as particles that move to another rank. A message is bytes in
- * memory of the host, and may be empty. Each rank names the destinations of its messages, which need not know. All ranks go
+ * memory of the host or of CUDA, and may be empty; one that has come is in memory of the host. Each rank names the destinations of its messages, which need not know. All ranks go
  * through the same number of rounds, also those that send nothing. Rounds of several exchanges, and exchanges of plans, can be in
  * flight at once, and be finished in any order.
  *

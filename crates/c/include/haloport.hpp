@@ -116,12 +116,19 @@ template <class V>
 struct has_layout<V, std::void_t<decltype(std::declval<const V &>().extent(0)), decltype(std::declval<const V &>().stride(0))>>
     : std::true_type {};
 
+// Refuses types whose bytes mean nothing on another rank.
+template <class T>
+constexpr void assert_plain() {
+    static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+    static_assert(!std::is_pointer_v<T>, "an address means nothing on another rank: pass a value, a std::array or a std::vector");
+}
+
 // Whether values lie in a row whose length can change.
 template <class T>
 struct is_row : std::false_type {};
 template <class T>
 struct is_row<std::vector<T>> : std::true_type {
-    static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>, "values are copied byte by byte");
     static_assert(!std::is_same_v<T, bool>, "a std::vector of bool has no bytes: use char or int");
 };
 template <>
@@ -241,16 +248,22 @@ public:
         }
         return sum_exact(values.data(), values.size(), weights.data());
     }
-    /// The value of rank `root`, on all ranks. Of any type that is copied byte by byte, such as a struct of numbers; or of a
-    /// std::vector of these or a std::string, which may have another length on each rank before. Collective.
+    /// The value of rank `root`, on all ranks. Of any type that is copied byte by byte, such as a struct of numbers; or a
+    /// std::vector of these or a std::string, whose length before the call may differ between ranks. Collective.
     template <class T>
-    T broadcast(T value, int root = 0) {
+    [[nodiscard]] T broadcast(T value, int root = 0) {
         if constexpr (detail::is_row<T>::value) {
-            value.resize(static_cast<std::size_t>(broadcast(static_cast<std::uint64_t>(value.size()), root)));
+            const auto length = static_cast<std::size_t>(broadcast(static_cast<std::uint64_t>(value.size()), root));
+            try {
+                value.resize(length);
+            } catch (...) {
+                hp_comm_broadcast(get(), root, -1, nullptr); // the other ranks learn of it
+                throw;
+            }
             const std::size_t bytes = value.size() * sizeof(typename T::value_type);
             check(hp_comm_broadcast(get(), root, static_cast<std::int64_t>(bytes), value.data()));
         } else {
-            static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+            detail::assert_plain<T>();
             check(hp_comm_broadcast(get(), root, sizeof value, &value));
         }
         return value;
@@ -258,10 +271,16 @@ public:
     /// The values of all ranks on rank `root`, in the order of the ranks; on others, none. Of any type that is copied byte by byte and
     /// made without arguments, except bool. Collective.
     template <class T>
-    std::vector<T> gather(const T &value, int root = 0) {
-        static_assert(std::is_trivially_copyable_v<T>, "values are copied byte by byte");
+    [[nodiscard]] std::vector<T> gather(const T &value, int root = 0) {
+        detail::assert_plain<T>();
         static_assert(!std::is_same_v<T, bool>, "a std::vector of bool has no bytes: use char or int");
-        std::vector<T> all(rank() == root ? static_cast<std::size_t>(size()) : 0);
+        std::vector<T> all;
+        try {
+            all.resize(rank() == root ? static_cast<std::size_t>(size()) : 0);
+        } catch (...) {
+            hp_comm_gather(get(), root, -1, nullptr, nullptr); // the other ranks learn of it
+            throw;
+        }
         check(hp_comm_gather(get(), root, sizeof value, &value, all.data()));
         return all;
     }

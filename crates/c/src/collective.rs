@@ -9,7 +9,7 @@ use crate::arguments::{count, slice, slice_mut};
 use crate::comm::{agree, communicator, rank};
 use crate::element::element_type;
 use crate::handle::Handle;
-use crate::payload::Reader;
+use crate::payload::{Reader, room};
 use crate::status::{Failure, Status, call};
 
 /// `HP_SUM` and the like of the header.
@@ -87,14 +87,20 @@ unsafe extern "C" fn hp_comm_broadcast(
         let comm = communicator(comm)?;
         let own = || {
             let root = rank(root, comm.size(), format_args!("root"))?;
-            // SAFETY: by the contract of the header there are that many bytes, and no other thread uses them.
-            Ok((root, unsafe { slice_mut(data.cast::<u8>(), count(bytes, "bytes")?, "data")? }))
+            let (data, bytes) = (data.cast::<u8>(), count(bytes, "bytes")?);
+            if root != comm.rank() {
+                // SAFETY: by the contract of the header there are that many bytes, and no other thread uses them.
+                return Ok((root, bytes, Vec::new(), unsafe { slice_mut(data, bytes, "data")? }));
+            }
+            // SAFETY: as above; the root's are only read.
+            Ok((root, bytes, copied(unsafe { slice(data, bytes, "data")? }, "data")?, &mut [][..]))
         };
-        let (root, data) = agree(&comm, own())?;
-        let sent = if root == comm.rank() { data.to_vec() } else { Vec::new() };
+        let (root, bytes, sent, data) = agree(&comm, own())?;
         let found = comm.broadcast(root, &sent)?;
-        agree(&comm, same_size(&found, root, data.len()))?;
-        data.copy_from_slice(&found);
+        agree_on_sizes(&comm, other_size(bytes, &found, root))?;
+        if root != comm.rank() {
+            data.copy_from_slice(&found);
+        }
         Ok(())
     })
 }
@@ -114,30 +120,36 @@ unsafe extern "C" fn hp_comm_gather(
             let root = rank(root, comm.size(), format_args!("root"))?;
             let bytes = count(bytes, "bytes")?;
             // SAFETY: by the contract of the header there are that many bytes, which nothing writes meanwhile.
-            let data = unsafe { slice(data.cast::<u8>(), bytes, "data")? }.to_vec();
+            let data = copied(unsafe { slice(data.cast::<u8>(), bytes, "data")? }, "data")?;
             let room = if root == comm.rank() { bytes.saturating_mul(comm.size()) } else { 0 };
             // SAFETY: by the contract of the header the root has room for that many, and no other thread uses it.
             Ok((root, data, unsafe { slice_mut(all.cast::<u8>(), room, "all")? }))
         };
         let (root, data, all) = agree(&comm, own())?;
         let found = comm.gather(root, &data)?.unwrap_or_default();
-        let mut checked = found.iter().enumerate().map(|(rank, found)| same_size(found, rank, data.len()));
-        agree(&comm, checked.try_for_each(|checked| checked))?;
+        let mut others = found.iter().enumerate();
+        agree_on_sizes(&comm, others.find_map(|(rank, found)| other_size(data.len(), found, rank)))?;
         found.iter().zip(all.chunks_mut(data.len().max(1))).for_each(|(found, to)| to.copy_from_slice(found));
         Ok(())
     })
 }
 
-/// Checks that a rank has passed as many bytes as this one.
-fn same_size(found: &[u8], rank: usize, expected: usize) -> Result<(), Failure> {
-    if found.len() == expected {
-        return Ok(());
-    }
-    let text = format!(
-        "bytes: expected the same number on all ranks, found {expected} and, on rank {rank}, {}",
-        found.len()
-    );
-    Err(Failure { status: Status::Refused, text })
+/// Describes in words that a rank has passed another number of bytes than this one.
+fn other_size(bytes: usize, found: &[u8], rank: usize) -> Option<String> {
+    let other = found.len();
+    let text = "bytes: expected the same number on all ranks";
+    (other != bytes).then(|| format!("{text}, found {bytes} here and {other} on rank {rank}"))
+}
+
+/// Collective: refuses numbers of bytes that differ, with one text on all ranks.
+fn agree_on_sizes(comm: &Communicator, complaint: Option<String>) -> Result<(), Failure> {
+    comm.agree(complaint)?.map_err(|text| Failure { status: Status::Refused, text })
+}
+
+fn copied(bytes: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
+    let mut copy = room(bytes.len(), name)?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
 }
 
 /// # Safety

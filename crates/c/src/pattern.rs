@@ -332,9 +332,9 @@ fn folded(grid: Grid, found: &CGrid) -> Result<Grid, Failure> {
 fn cubed_sphere(cells: &[usize]) -> Result<Grid, Failure> {
     match *cells {
         [6, one, other] if one == other => Ok(Grid::cubed_sphere(one)?),
-        [6, one, other, levels] if one == other => Ok(Grid::cubed_sphere_with_levels(one, levels)?),
+        [6, levels, one, other] if one == other => Ok(Grid::cubed_sphere_with_levels(one, levels)?),
         _ => Err(Failure::argument(format!(
-            "grid.cells: expected 6 tiles, twice the cells along an edge, and perhaps levels, found {cells:?}"
+            "grid.cells: expected 6 tiles, perhaps levels, and twice the cells along an edge, found {cells:?}"
         ))),
     }
 }

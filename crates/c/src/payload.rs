@@ -78,7 +78,7 @@ impl Reader {
 }
 
 /// Memory for a copy of that many values.
-fn room<T>(number: usize, name: &str) -> Result<Vec<T>, Failure> {
+pub(crate) fn room<T>(number: usize, name: &str) -> Result<Vec<T>, Failure> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(number).map_err(|_| Failure {
         status: Status::NoMemory,

@@ -112,6 +112,10 @@ pub fn redistributed_cells_match_the_oracles<D: Device>(device: &D) -> Result<()
     random::redistributed(device, cases(500).div_ceil(2), RANKS)
 }
 
+pub fn fields_of_several_patterns_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {
+    random::sets(device, cases(500).div_ceil(5), RANKS)
+}
+
 pub fn exchanges_in_flight_at_once_keep_apart<D: Device>(device: &D) -> Result<(), Failure> {
     random::in_flight_at_once(device, 15, 3)
 }
@@ -159,6 +163,10 @@ pub fn a_gate_opens_while_another_rank_waits_for_its_stream<D: Device>(device: &
         on_ranks(&[2], |comm| progress::gates_open_while_a_rank_waits(comm, device, &handed, by))?;
     }
     Ok(())
+}
+
+pub fn a_forgotten_exchange_is_completed_by_the_next_one<D: Device>(device: &D) -> Result<(), Failure> {
+    on_ranks(&[2], |comm| progress::forgotten_exchanges_are_completed(comm, device))
 }
 
 pub fn exchanges_that_fail_behind_gates_keep_no_other_waiting<D: Device>(device: &D) -> Result<(), Failure> {

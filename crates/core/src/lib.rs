@@ -86,13 +86,15 @@ pub use error::Error;
 pub use error_kind::ErrorKind;
 pub use exchange::{
     BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet, HaloOrder,
-    Passed, Pending, Schedule, SourceTarget, StepError, Ticket,
+    OfPattern, Passed, Pending, Schedule, SourceTarget, StepError, Ticket,
 };
 pub use field::{
     AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,
     Field, FieldBuilder, FieldError, FittedAxis, Rows, RowsAround, RowsMut, ShapeError, View, ViewMut,
 };
 pub use line::{Line, LineExchange};
-pub use pattern::{CellRegions, Cells, GridPattern, Pattern, PatternError, Piece, Redistribution, Regions};
+pub use pattern::{
+    CellRegions, Cells, GridPattern, Pattern, PatternError, PatternSet, Piece, Redistribution, Regions,
+};
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Reduction, TransportError};

@@ -4,50 +4,63 @@ use std::sync::Arc;
 
 use haloport::domain::MAX_AXES;
 use haloport::field::ArrayCells;
-use haloport::{Pattern, Redistribution};
+use haloport::{Pattern, PatternSet, Redistribution};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::arguments::{count, type_name};
+use crate::arguments::{count, entries, type_name};
 use crate::arrays::element::dtype_of;
 use crate::comm::Communicator;
 use crate::device::Device;
+use crate::error::OrRaise;
 use crate::memory::Array;
 use crate::process::Held;
 
 /// The arrays of a field, one for each domain of this rank, and the field: the one array, or a list.
 pub(crate) type Arrays<'py> = (Vec<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
-/// The numbers of domains of this rank for even and for odd fields of a plan: those of the source and of the target of a
-/// redistribution, otherwise the same number twice.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DomainCounts(pub(crate) [usize; 2]);
+/// The numbers of domains of this rank for the fields of a plan, in turn: one for all, those of the source and of the target of a
+/// redistribution, or one for each field of several grids.
+#[derive(Debug, Clone)]
+pub(crate) struct DomainCounts(Arc<[usize]>);
 
 impl DomainCounts {
     /// For the array or the list of arrays with this number.
-    pub(crate) fn of(self, field: usize) -> usize {
-        self.0[field % 2]
+    pub(crate) fn of(&self, field: usize) -> usize {
+        self.0[field % self.0.len()]
+    }
+
+    /// Whether each field has one domain on this rank.
+    pub(crate) fn are_one(&self) -> bool {
+        self.0.iter().all(|&count| count == 1)
     }
 
     /// The number of the field and that of the domain of a block, which are counted across all fields.
-    pub(crate) fn locate(self, block: usize) -> (usize, usize) {
-        let [one, other] = self.0;
-        let (pair, rest) = (block / (one + other).max(1), block % (one + other).max(1));
-        if rest < one { (2 * pair, rest) } else { (2 * pair + 1, rest - one) }
+    pub(crate) fn locate(&self, block: usize) -> (usize, usize) {
+        let all = self.0.iter().sum::<usize>().max(1);
+        let (mut field, mut rest) = (block / all * self.0.len(), block % all);
+        for &count in self.0.iter() {
+            if rest < count {
+                break;
+            }
+            (field, rest) = (field + 1, rest - count);
+        }
+        (field, rest)
     }
 }
 
-/// The domains of the arrays of a plan: of a redistribution those of the source and of the target in turn, otherwise the same
-/// ones.
+/// The domains of the arrays of a plan: of a redistribution those of the source and of the target in turn, of several grids one for
+/// each field, otherwise the same ones.
 pub(crate) struct ArrayDomains<'d> {
-    in_turn: [&'d Domains; 2],
+    in_turn: Vec<&'d Domains>,
     pub(crate) redistribution: Option<&'d Redistribution>,
+    pub(crate) grids: Option<&'d GridsOfFields>,
 }
 
 impl<'d> ArrayDomains<'d> {
     pub(crate) fn alike(domains: &'d Domains) -> ArrayDomains<'d> {
-        ArrayDomains { in_turn: [domains; 2], redistribution: None }
+        ArrayDomains { in_turn: vec![domains], redistribution: None, grids: None }
     }
 
     pub(crate) fn in_turn(
@@ -55,21 +68,70 @@ impl<'d> ArrayDomains<'d> {
         target: &'d Domains,
         redistribution: &'d Redistribution,
     ) -> ArrayDomains<'d> {
-        ArrayDomains { in_turn: [source, target], redistribution: Some(redistribution) }
+        ArrayDomains { in_turn: vec![source, target], redistribution: Some(redistribution), grids: None }
+    }
+
+    pub(crate) fn of_grids(grids: &'d GridsOfFields) -> ArrayDomains<'d> {
+        let in_turn = grids.each.iter().map(|domains| &**domains).collect();
+        ArrayDomains { in_turn, redistribution: None, grids: Some(grids) }
     }
 
     /// Those of the array or the list of arrays with this number.
     pub(crate) fn of(&self, field: usize) -> &'d Domains {
-        self.in_turn[field % 2]
+        self.in_turn[field % self.in_turn.len()]
     }
 
     pub(crate) fn counts(&self) -> DomainCounts {
-        DomainCounts(self.in_turn.map(Domains::count))
+        DomainCounts(self.in_turn.iter().map(|domains| domains.count()).collect())
     }
 
     pub(crate) fn comm(&self) -> &'d Communicator {
         &self.in_turn[0].comm
     }
+}
+
+/// The grids and meshes of the fields of a plan, and the set of their patterns.
+pub(crate) struct GridsOfFields {
+    /// One for each field, at least one.
+    each: Vec<Arc<Domains>>,
+    /// The number in the set of the pattern of each field.
+    pub(crate) numbers: Vec<usize>,
+    pub(crate) set: PatternSet,
+}
+
+impl GridsOfFields {
+    /// Collective: those that the argument `grids` of a plan of this many fields names. `own` are the domains of the grid whose plan
+    /// it is.
+    pub(crate) fn of(own: &Domains, grids: &Bound<'_, PyAny>, fields: usize) -> PyResult<GridsOfFields> {
+        let py = grids.py();
+        let each = own.comm.agree(py, each_of(grids, fields))?;
+        let mut once: Vec<&Arc<Domains>> = Vec::new();
+        let mut numbers = Vec::new();
+        for domains in &each {
+            let known = once.iter().position(|known| Arc::ptr_eq(known, domains));
+            numbers.push(known.unwrap_or(once.len()));
+            if known.is_none() {
+                once.push(domains);
+            }
+        }
+        let patterns: Vec<&Pattern> =
+            once.iter().map(|domains| domains.pattern()).collect::<PyResult<_>>()?;
+        let set = py.detach(|| PatternSet::new(&patterns)).or_raise()?;
+        Ok(GridsOfFields { each, numbers, set })
+    }
+}
+
+/// The domains of the grid or the mesh of each field.
+fn each_of(grids: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Arc<Domains>>> {
+    let found = entries(grids, "grids", "a Grid or a Mesh for each field")?.take(fields + 1);
+    let found = found.map(|grid| OwnedDomains::of(&grid?, "grids")).collect::<PyResult<Vec<_>>>()?;
+    if found.len() != fields || fields == 0 {
+        let found = if found.len() > fields { "more".into() } else { found.len().to_string() };
+        return Err(PyValueError::new_err(format!(
+            "grids: expected a Grid or a Mesh for each of {fields} fields, found {found}"
+        )));
+    }
+    Ok(found)
 }
 
 /// The domains of a grid or a mesh, as its attribute `_domains`.

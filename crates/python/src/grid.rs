@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PySlice, PyTuple};
 
 use crate::arguments::{count, shown};
 use crate::comm::Communicator;
-use crate::domains::{ArrayDomains, Domains, OwnedDomains};
+use crate::domains::{Domains, OwnedDomains};
 use crate::error::OrRaise;
 use crate::grid_arguments::{Checked, CutAxes, core_grid, one_shape};
 use crate::plan::{Plan, PlanArguments};
@@ -46,8 +46,8 @@ use crate::whole;
 ///     Whether halos have no cells beyond ends of the grid that are not periodic. The stencil of cells at such an end then
 ///     reaches beyond the array, although `interior` has them.
 /// cubed_sphere : bool
-///     Whether the grid is a cubed sphere: axis 0 are its six tiles, axes 1 and 2 have the same extent, and an axis of levels
-///     may follow. Halos cross the edges of tiles, where an axis of one tile may go on as another axis of the next, or in the other direction.
+///     Whether the grid is a cubed sphere: axis 0 are its six tiles, the last two axes have the same extent, and an axis of levels
+///     may lie between. Halos cross the edges of tiles, where an axis of one tile may go on as another axis of the next, or in the other direction.
 /// fold : str, optional
 ///     A tripolar grid: the upper end of the last axis but one, y, is folded onto itself along the last one, x, which is
 ///     then periodic: about centres of cells, ``"cell"`` (ORCA2, ORCA025, ORCA12), or about corners, ``"corner"`` (ORCA05,
@@ -307,13 +307,16 @@ impl Grid {
     ///     finished, the program leaves the halo as it is.
     /// zero_halo : bool
     ///     Whether the halo is set to zero after it was accumulated.
+    /// grids : sequence of Grid or Mesh, optional
+    ///     The grid or the mesh of each field, if not all are of this one: other points of a staggered or tripolar grid, other widths
+    ///     of the halo, cells and edges of a mesh. All are of one communicator. All fields travel in one message to each neighbour.
     ///
     /// Returns
     /// -------
     /// Plan
     #[pyo3(
-        signature = (*fields, axes=None, vector=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None),
-        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False)"
+        signature = (*fields, axes=None, vector=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None, grids=None),
+        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False, grids=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
@@ -326,9 +329,10 @@ impl Grid {
         path: Option<&Bound<'_, PyAny>>,
         accumulate: Option<&Bound<'_, PyAny>>,
         zero_halo: Option<&Bound<'_, PyAny>>,
+        grids: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         let given = PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo };
-        Plan::new(&ArrayDomains::alike(&self.domains), fields, given)
+        Plan::of_fields(&self.domains, grids, fields, given)
     }
 
     /// Prepares to take cells from their owners in this grid to their owners in another one of as many cells along each axis: a

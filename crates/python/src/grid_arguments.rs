@@ -124,10 +124,10 @@ pub(crate) fn core_grid(
     let grid = if flag_or(cubed_sphere, "cubed_sphere", false)? {
         match *shape {
             [6, one, other] if one == other => CoreGrid::cubed_sphere(one),
-            [6, one, other, levels] if one == other => CoreGrid::cubed_sphere_with_levels(one, levels),
+            [6, levels, one, other] if one == other => CoreGrid::cubed_sphere_with_levels(one, levels),
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "shape: expected 6 tiles, twice the cells along an edge, and perhaps levels, for a cubed sphere, found \
+                    "shape: expected 6 tiles, perhaps levels, and twice the cells along an edge, for a cubed sphere, found \
                      {shape:?}"
                 )));
             }

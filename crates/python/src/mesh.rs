@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyInt, PyTuple};
 use crate::arguments::type_name;
 use crate::arguments::{check_memory, count, entries, number, pair, shown};
 use crate::comm::Communicator;
-use crate::domains::{ArrayDomains, Domains, OwnedDomains};
+use crate::domains::{Domains, OwnedDomains};
 use crate::error::OrRaise;
 use crate::plan::{Plan, PlanArguments};
 use crate::redistribution::{Redistribution, redistribute};
@@ -218,8 +218,8 @@ impl Mesh {
 
     /// Prepares an exchange of arrays like these; see `Grid.plan`. Collective.
     #[pyo3(
-        signature = (*fields, axes=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None),
-        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False)"
+        signature = (*fields, axes=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None, grids=None),
+        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False, grids=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
@@ -231,9 +231,10 @@ impl Mesh {
         path: Option<&Bound<'_, PyAny>>,
         accumulate: Option<&Bound<'_, PyAny>>,
         zero_halo: Option<&Bound<'_, PyAny>>,
+        grids: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
         let given = PlanArguments { axes, vector: None, fixed, in_flight, path, accumulate, zero_halo };
-        Plan::new(&ArrayDomains::alike(&self.domains), fields, given)
+        Plan::of_fields(&self.domains, grids, fields, given)
     }
 
     /// Prepares to take cells from their owners in this mesh to their owners in another one of the same ids, or in a grid whose

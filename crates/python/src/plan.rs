@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use haloport::comm::Reach;
-use haloport::exchange::SourceTarget;
-use haloport::exchange::{Combine, Description, FieldLayout};
+use haloport::exchange::{Combine, Description, FieldLayout, OfPattern, SourceTarget};
 use haloport::{AnyDevice, AnyField, BindOptions, DataPath, Exchange, Passed as PassedFields, Reduction};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,7 +22,7 @@ use crate::arrays::torch::{is_tensor, mark_changed};
 use crate::claims::Addresses;
 use crate::comm::Agreed;
 use crate::device::Device;
-use crate::domains::{ArrayDomains, DomainCounts};
+use crate::domains::{ArrayDomains, DomainCounts, Domains, GridsOfFields};
 use crate::error::OrRaise;
 use crate::exchanges::{Exchanges, Passed};
 use crate::layout::{Layout, axes_of};
@@ -294,6 +293,18 @@ impl PlanOptions {
 }
 
 impl Plan {
+    /// Collective: a plan for fields of these domains, or of those that the argument `grids` names.
+    pub(crate) fn of_fields(
+        own: &Domains,
+        grids: Option<&Bound<'_, PyAny>>,
+        fields: &Bound<'_, PyTuple>,
+        given: PlanArguments<'_, '_>,
+    ) -> PyResult<Plan> {
+        let Some(grids) = grids else { return Plan::new(&ArrayDomains::alike(own), fields, given) };
+        let grids = GridsOfFields::of(own, grids, fields.len())?;
+        Plan::new(&ArrayDomains::of_grids(&grids), fields, given)
+    }
+
     /// Collective: a plan for these fields; see `Grid.plan` and `Redistribution.plan`.
     pub(crate) fn new(
         domains: &ArrayDomains<'_>,
@@ -396,7 +407,7 @@ impl Plan {
         }
         // Whether code of other packages, or of the caller, ran since the first address was taken.
         let mut ran = false;
-        if self.domains.0 == [1, 1] {
+        if self.domains.are_one() {
             for (index, field) in fields.iter().enumerate() {
                 ran |= self.take_block(passed, index, &field, fresh, || format!("field {index}"))?;
             }
@@ -520,6 +531,11 @@ fn bound(
     options: BindOptions,
 ) -> PyResult<Exchange<PassedFields>> {
     let fields = fields.into_iter().map(|field| field.into_field(py)).collect::<PyResult<Vec<_>>>()?;
+    if let Some(GridsOfFields { numbers, set, .. }) = domains.grids {
+        let of_pattern = |(fields, &pattern)| OfPattern { pattern, fields };
+        let fields: Vec<_> = fields.into_iter().zip(numbers).map(of_pattern).collect();
+        return py.detach(|| set.bind_with(fields, options)).or_raise()?.into_passed().or_raise();
+    }
     let Some(redistribution) = domains.redistribution else {
         let pattern = domains.of(0).pattern()?;
         return py.detach(|| pattern.bind_with(fields, options)).or_raise()?.into_passed().or_raise();
@@ -540,6 +556,11 @@ fn planned(
         .into_iter()
         .map(|field| field.device.field_layout(field.element, &field.vector, field.blocks))
         .collect::<PyResult<_>>()?;
+    if let Some(GridsOfFields { numbers, set, .. }) = domains.grids {
+        let of_pattern = |(layout, &pattern): (FieldLayout, &usize)| layout.of_pattern(pattern);
+        let layouts: Vec<FieldLayout> = layouts.into_iter().zip(numbers).map(of_pattern).collect();
+        return py.detach(|| set.plan_layouts(&layouts, options)).or_raise();
+    }
     let Some(redistribution) = domains.redistribution else {
         let pattern = domains.of(0).pattern()?;
         return py.detach(|| pattern.plan_layouts(&layouts, options)).or_raise();

@@ -957,16 +957,90 @@ def test_tripolar_grids(ranks: Ranks, fold: str, points: str) -> None:
     ranks()(check)
 
 
-def test_cubed_spheres(ranks: Ranks) -> None:
+@pytest.mark.parametrize("options", [{}, {"fixed": True}, {"in_flight": 2}, {"path": "messages"}, {"accumulate": "sum"}])
+def test_fields_of_several_grids(ranks: Ranks, options: dict[str, Any]) -> None:
+    """Points of a tripolar grid, a wider halo, a mesh and several domains in one plan: as in a plan for each."""
+
+    def check(comm: Comm) -> None:
+        size, rank = comm.size, comm.rank
+        comm = haloport.Communicator(comm)
+        shape = (2 * size + 3, 8)
+        cells = haloport.Grid(shape, fold="corner", comm=comm)
+        edges = haloport.Grid(shape, fold="corner", points="east-edges", comm=comm)
+        wide = haloport.Grid(shape, halo=2, periodic=True, parts=[size, 1], comm=comm)
+        mesh = haloport.Mesh([rank, (rank + 1) % size] if size > 1 else [0], 1, comm=comm)
+        # Two strips on each rank but the last, which has none if there are others.
+        strips = [((4 * rank + 2 * k, 0), (4 * rank + 2 * k + 2, 3)) for k in range(2)] if rank < max(size - 1, 1) else []
+        parts = haloport.Grid((4 * max(size - 1, 1), 3), periodic=True, domains=strips, comm=comm)
+        grids = [mesh, cells, parts, edges, wide, cells]
+        draw = np.random.default_rng(rank)
+        fields: list[Any] = []
+        for grid, dtype, levels in zip(grids, ("f8", "f4", "i8", "f8", "f8", "i2"), (None, 3, None, 2, None, None), strict=True):
+            made = grid.empty(dtype, levels)
+            for array in made if isinstance(made, list) else [made]:
+                array[...] = draw.integers(-9, 9, array.shape)
+            fields.append(made)
+        vector: list[int | None] = [None, None, None, 1, None, None]
+        arrays = [field if isinstance(field, list) else [field] for field in fields]
+        expected = [[array.copy() for array in field] for field in arrays]
+        together = cells.plan(*fields, grids=grids, vector=vector, **options)
+        if options.get("in_flight") == 2:
+            together.start(*fields).finish()
+        else:
+            together(*fields)
+        alone = {name: value for name, value in options.items() if name == "accumulate"}
+        for grid, field, along in zip(grids, expected, vector, strict=True):
+            of = field if len(field) > 1 else field[0]
+            (grid.plan(of, **alone) if along is None else grid.plan(of, vector=[along], **alone))(of)
+        for found, copies in zip(arrays, expected, strict=True):
+            for one, other in zip(found, copies, strict=True):
+                assert np.array_equal(one, other)
+        if options.get("path") == "messages":
+            sends = {(route["from"], route["to"], route["field"]) for route in together.describe()["routes"]}
+            assert len(sends) == len(together.describe()["routes"])
+            others = {to for start, to, _ in sends if start == rank}
+            assert together.traffic["messages"] <= len(others)
+
+    ranks()(check)
+
+
+def test_wrong_grids(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        comm = haloport.Communicator(comm)
+        grid, other = haloport.Grid((8 * comm.size, 4), comm=comm), haloport.Grid((8 * comm.size, 4), halo=2, comm=comm)
+        u, v = grid.empty(), other.empty()
+        for grids, error, text in (
+            ([grid], ValueError, "grids: expected a Grid or a Mesh for each of 2 fields, found 1"),
+            ([grid] * 3, ValueError, "for each of 2 fields, found more"),
+            ([grid, "wide"], TypeError, "grids: expected a Grid or a Mesh, found str"),
+            (7, TypeError, "grids: expected a Grid or a Mesh for each field"),
+            ([other, grid], ValueError, "field 0"),
+        ):
+            with pytest.raises(error, match=text):
+                grid.plan(u, v, grids=grids)
+        if comm.size > 1:
+            with pytest.raises(haloport.RefusedError, match="a set of the patterns"):
+                grid.plan(u, v, grids=[grid, other] if comm.rank == 0 else [other, grid])
+        grid.plan(u, v, grids=[grid, other])(u, v)
+
+    ranks()(check)
+
+
+@pytest.mark.parametrize("levels", [(), (2,)])
+def test_cubed_spheres(ranks: Ranks, levels: tuple[int, ...]) -> None:
+    """With an axis of levels between the tiles and the others, or without."""
+
     def check(comm: Comm) -> None:
         if 6 % comm.size:
             return
-        grid = haloport.Grid((6, 4, 4), halo=[0, 1, 1], parts=[comm.size, 1, 1], cubed_sphere=True, comm=comm)
+        shape, halo, parts = (6, *levels, 4, 4), [0, *(0 for _ in levels), 1, 1], [comm.size, *(1 for _ in levels), 1, 1]
+        grid = haloport.Grid(shape, halo=halo, parts=parts, cubed_sphere=True, comm=comm)
         tile = grid.empty("i8")
         tile[...] = -1
         tile[grid.owned] = np.broadcast_arrays(*grid.indices())[0][grid.owned]
         grid.plan(tile)(tile)
-        for number, own in zip(range(grid.lower[0], grid.upper[0]), tile, strict=True):
+        numbers = [number for number in range(grid.lower[0], grid.upper[0]) for _ in range(math.prod(levels))]
+        for number, own in zip(numbers, tile.reshape(-1, 6, 6), strict=True):
             edges = [own[0, 1:-1], own[-1, 1:-1], own[1:-1, 0], own[1:-1, -1]]
             beside = {int(edge[0]) for edge in edges if (edge == edge[0]).all()}
             # Four tiles, without the one on the other side of the sphere.

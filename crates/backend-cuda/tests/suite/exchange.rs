@@ -12,6 +12,8 @@ haloport_conformance::backend_tests! { crate::common::device:
     random_exchanges_on_tripolar_grids_match_geometry,
     accumulated_halos_match_the_oracle,
     redistributed_cells_match_the_oracles,
+    fields_of_several_patterns_match_the_oracles,
+    a_forgotten_exchange_is_completed_by_the_next_one,
     random_exchanges_in_chunks_match_the_oracles,
     messages_larger_than_a_chunk_are_cut,
     a_chunk_arrives_while_the_next_one_is_packed,

@@ -296,7 +296,7 @@ contains
     integer, parameter :: n = 4
     type(hp_pattern) :: made
     type(hp_plan) :: plan
-    integer :: x(0:n + 1, 0:n + 1, 6), low(3), high(3), tile, stat
+    integer :: x(0:n + 1, 0:n + 1, 6), levels(0:n + 1, 0:n + 1, 2, 6), low(3), high(3), tile, stat
     character(300) :: text
     call hp_pattern_create(made, comms(1), [n, n, 6], halo=[1, 1, 0], cubed_sphere=.true.)
     call made%owned(low, high)
@@ -313,6 +313,16 @@ contains
       call check(neighbour(x(1:n, 0, tile)) /= tile, 'the tile before along y')
       call check(neighbour(x(1:n, n + 1, tile)) /= tile, 'the tile behind along y')
     end do
+    call plan%free()
+    call made%free()
+    call hp_pattern_create(made, comms(1), [n, n, 2, 6], halo=[1, 1, 0, 0], cubed_sphere=.true.)
+    levels = -1
+    do tile = 1, 6
+      levels(1:n, 1:n, 1, tile) = tile; levels(1:n, 1:n, 2, tile) = 10*tile
+    end do
+    call hp_plan_create(plan, made, levels)
+    call plan%update(levels)
+    call check(all(levels(:, :, 1, :) == x) .and. all(levels(:, :, 2, :) == merge(-1, 10*x, x < 0)), 'levels of a sphere')
     call plan%free()
     call made%free()
     call hp_pattern_create(made, comms(1), [n, n, 5], halo=[1, 1, 0], cubed_sphere=.true., stat=stat, errmsg=text)

@@ -72,6 +72,19 @@ void check(const std::vector<haloport::message> &came, int round, int me, int ra
     }
 }
 
+// A rank has no memory for what comes: it gets the exception, and the others are told.
+void rows_without_memory(haloport::communicator &comm) {
+    if (comm.size() == 1) return;
+    const auto row = [&] { return comm.broadcast(std::vector<int>(comm.rank() == 0 ? 1000 : 0)); };
+    without_memory = comm.rank() == 1;
+    const bool of_row = comm.rank() == 1 ? throws<std::bad_alloc>([&] { (void)row(); }, "bad_alloc")
+                                         : throws<haloport::error>([&] { (void)row(); }, "rank 1: bytes", HP_REFUSED);
+    const bool of_all = comm.rank() == 1 ? throws<std::bad_alloc>([&] { (void)comm.gather(1.5, 1); }, "bad_alloc")
+                                         : throws<haloport::error>([&] { (void)comm.gather(1.5, 1); }, "rank 1: bytes", HP_REFUSED);
+    without_memory = false;
+    EXPECT(of_row && of_all);
+}
+
 void sparse(haloport::communicator &comm) {
     const int me = comm.rank(), ranks = comm.size();
     haloport::sparse any(comm), other(comm);
@@ -185,6 +198,7 @@ void line(haloport::communicator &comm) {
 }
 
 void rank(haloport::communicator comm) {
+    rows_without_memory(comm);
     sparse(comm);
     line(comm);
 }

@@ -102,9 +102,23 @@ static void reductions(void) {
     REQUIRE(hp_comm_set_warn_after(comm, 30) == HP_OK);
 }
 
+/* The last failure has one text on all ranks, with this in it. */
+static void all_have(const char *part) {
+    char text[500] = "";
+    strncpy(text, hp_message(), sizeof text - 1);
+    REQUIRE(strstr(text, part));
+    MPI_Bcast(text, sizeof text, MPI_CHAR, 0, MPI_COMM_WORLD);
+    REQUIRE(strncmp(text, hp_message(), sizeof text - 1) == 0);
+}
+
 /* Bytes from one rank to all, and of all ranks on one. */
 static void bytes_of_one_rank(void) {
     const int32_t root = ranks - 1;
+    static const char name[] = "heat.nml";
+    char came[sizeof name] = "";
+    /* The root only reads. */
+    REQUIRE(hp_comm_broadcast(comm, 0, sizeof name, rank == 0 ? (void *)name : came) == HP_OK);
+    REQUIRE(rank == 0 || strcmp(came, name) == 0);
     double found[] = {rank, 10 * rank, 0};
     REQUIRE(hp_comm_broadcast(comm, root, 2 * sizeof *found, found) == HP_OK);
     REQUIRE(found[0] == root && found[1] == 10 * root && found[2] == 0);
@@ -127,11 +141,11 @@ static void bytes_of_one_rank(void) {
     REQUIRE(rank == root ? wrong == HP_ARGUMENT : wrong == HP_REFUSED);
     REQUIRE(strstr(hp_message(), "root: expected one of the "));
     if (ranks > 1) {
-        /* Ranks that disagree. */
+        /* Ranks that disagree, and all have one text. */
         REQUIRE(hp_comm_broadcast(comm, 0, rank == root ? 8 : 16, own) == HP_REFUSED && own[0] == rank);
-        REQUIRE(strstr(hp_message(), "the same number on all ranks, found 8 and, on rank 0, 16"));
+        all_have("bytes: expected the same number on all ranks, found 8 here and 16 on rank 0");
         REQUIRE(hp_comm_gather(comm, 0, rank == root ? 8 : 16, own, all) == HP_REFUSED && (rank != 0 || all[0] == 5));
-        REQUIRE(strstr(hp_message(), "the same number on all ranks, found 16 and, on rank "));
+        all_have("rank 0: bytes: expected the same number on all ranks, found 16 here and 8 on rank ");
         REQUIRE(hp_comm_broadcast(comm, rank == root, sizeof own, own) == HP_REFUSED && own[1] == -rank);
     }
     free(all);

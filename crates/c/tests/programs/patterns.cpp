@@ -117,6 +117,36 @@ void cubed_sphere(haloport::communicator &comm) {
     }
 }
 
+// The same with two levels, an axis of the grid without a halo.
+void cubed_sphere_with_levels(haloport::communicator &comm) {
+    constexpr std::int64_t n = 4, plane = (n + 2) * (n + 2);
+    hp_grid grid = HP_GRID_INIT;
+    grid.axes = 4, grid.cells[0] = 6, grid.cells[1] = 2, grid.cells[2] = grid.cells[3] = n, grid.cubed_sphere = 1;
+    for (int axis = 2; axis < 4; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 1;
+    const std::int64_t first = 6 * comm.rank() / comm.size(), past = 6 * (comm.rank() + 1) / comm.size();
+    const auto pattern = haloport::pattern::grid(comm, grid, {{{first, 0, 0, 0}, {past, 2, n, n}}});
+    const hp_box all = pattern.with_halo();
+    EXPECT(all.lower[1] == 0 && all.upper[1] == 2 && all.lower[3] == -1 && all.upper[3] == n + 1);
+    std::vector<int> cells(static_cast<std::size_t>((past - first) * 2 * plane), -1);
+    const auto at = [&](std::int64_t tile, std::int64_t level) { return static_cast<std::size_t>(((tile - first) * 2 + level) * plane); };
+    for (std::int64_t tile = first; tile < past; tile++)
+        for (std::int64_t level = 0; level < 2; level++)
+            for (std::int64_t i = 0; i < n; i++)
+                for (std::int64_t j = 0; j < n; j++)
+                    cells[at(tile, level) + static_cast<std::size_t>((i + 1) * (n + 2) + j + 1)] =
+                        static_cast<int>((tile * n + i) * n + j + 1000 * level);
+    const std::size_t tiles = static_cast<std::size_t>(past - first);
+    const kokkos_like<int, 4> view{cells.data(), {tiles, 2, n + 2, n + 2}, {2 * plane, plane, n + 2, 1}};
+    haloport::plan(pattern, view)(view);
+    const std::lock_guard<std::mutex> held(lock);
+    for (std::int64_t tile = first; tile < past; tile++)
+        for (std::int64_t level = 0; level < 2; level++)
+            for (std::size_t place = 0; place < plane; place++) {
+                const int expected = of_one_rank.at(tile)[place];
+                EXPECT(cells[at(tile, level) + place] == (expected < 0 ? -1 : expected + 1000 * static_cast<int>(level)));
+            }
+}
+
 // The boxes of the boundary have the owned cells that are not in the interior, each once.
 void boundary(const haloport::pattern &pattern) {
     const auto inside = [](const hp_box &box, std::int64_t i, std::int64_t j) {
@@ -236,6 +266,7 @@ int main() {
         haloport::run_ranks(ranks, [](haloport::communicator &comm) {
             tripolar(comm);
             cubed_sphere(comm);
+            cubed_sphere_with_levels(comm);
             staggered(comm);
             without_corners(comm);
             mesh(comm);

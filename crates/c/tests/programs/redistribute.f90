@@ -145,7 +145,7 @@ contains
     type(hp_pattern) :: ring, none
     type(hp_plan) :: plan
     real(real64) :: u(0:each + 1, 2), w(0:each + 1, 2)
-    integer, allocatable :: ids(:), owners(:), counts(:)
+    integer, allocatable :: ids(:), owners(:), counts(:), low(:, :), high(:, :)
     logical, allocatable :: owned(:)
     integer :: parts, cells, domain, i, stat
     character(300) :: text
@@ -173,6 +173,10 @@ contains
       call plan%update(u(:, 1), w(:, 1))
       call check(me, all(nint(u) == -1), 'no domain of a mesh')
     end if
+    call ring%boundary(low, high, stat=stat, errmsg=text)
+    call check(me, stat == hp_argument .and. size(low) == 0 .and. size(high) == 0, 'the boundary of a mesh')
+    if (me%number < parts) call check(me, index(text, 'found one of a mesh') > 0, 'a text: '//trim(text))
+    if (me%number >= parts) call check(me, index(text, 'expected a rank with domains') > 0, 'a text: '//trim(text))
     call plan%free(); call ring%free()
     if (me%number == 0) counts(2) = each
     call hp_pattern_create(none, me%comm, ids, owned, owners, counts, stat, text)
@@ -181,6 +185,7 @@ contains
     if (me%number == 0) counts = [2*each + 5, -1]
     call hp_pattern_create(none, me%comm, ids, owned, owners, counts, stat, text)
     call check(me, stat == merge(hp_argument, hp_refused, me%number == 0), 'a negative number of cells: '//trim(text))
+    if (me%number == 0) call check(me, index(text, 'counts: expected numbers from 0, found -1') > 0, 'a text: '//trim(text))
   end subroutine
 
   ! Two ranks have two strips each, or one has all four; a third rank has none. Strips are exchanged, and come to rank 0.

@@ -5,6 +5,7 @@
 //! - `accumulated`: halos of such domains, which go to their owners and are combined there;
 //! - `same_bits`: sums of floats, compared bit for bit;
 //! - `redistributed`: cells that go from their owners in one pattern to those in another one;
+//! - `sets`: fields of several patterns in one exchange;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
@@ -21,6 +22,7 @@ mod random_cells;
 pub mod redistributed;
 pub mod repeated;
 pub mod same_bits;
+pub mod sets;
 pub mod sparse;
 mod splits;
 pub mod structured;

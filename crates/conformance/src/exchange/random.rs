@@ -9,7 +9,8 @@ use haloport_core::device::Device;
 use haloport_core::{Communicator, run_ranks, threads};
 
 use super::{
-    accumulated, cubed_sphere, large, redistributed, same_bits, sparse, structured, tripolar, unstructured,
+    accumulated, cubed_sphere, large, redistributed, same_bits, sets, sparse, structured, tripolar,
+    unstructured,
 };
 use crate::Failure;
 use crate::setting::setting;
@@ -119,6 +120,14 @@ pub fn exact_sums(total: u64, most_ranks: usize) -> Result<(), Failure> {
 /// As for [`boxes`].
 pub fn redistributed<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| redistributed::check(comm, device, number, size))
+}
+
+/// Fields of several patterns in one exchange, of domains of all kinds.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn sets<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| sets::check(comm, device, number, size))
 }
 
 /// Fields of two devices in one exchange, against the global oracle.

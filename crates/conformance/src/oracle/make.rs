@@ -115,7 +115,7 @@ pub(super) fn make_owned<'m, D: Device>(
 }
 
 /// Makes a field that owns its memory and, in some cases, another one from which its cells are read.
-pub(super) fn make_placed<'m, D: Device>(
+pub(crate) fn make_placed<'m, D: Device>(
     device: &D,
     pattern: &Pattern,
     oracle: &'m dyn Oracle,

@@ -16,7 +16,7 @@ mod truth;
 mod values;
 
 pub(crate) use fields::{CaseField, CaseFields, PlacedField, PlacedFields};
-pub(crate) use make::{FieldMaker, Lenders, make_moved, random_element, random_memory};
+pub(crate) use make::{FieldMaker, Lenders, make_moved, make_placed, random_element, random_memory};
 pub(crate) use options::CaseOptions;
 pub(crate) use rounds::{Rounds, run_at_addresses, run_interleaved, run_passed, run_rounds};
 pub(crate) use truth::{Name, Oracle, name_of};

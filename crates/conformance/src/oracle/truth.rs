@@ -24,6 +24,20 @@ pub(crate) trait Oracle {
     fn seed(&self, field: usize, round: u64) -> u64;
 }
 
+impl<O: Oracle> Oracle for &O {
+    fn name(&self, domain: usize, layout: &BlockLayout, cell: &[i64], after: bool) -> Option<Name> {
+        (**self).name(domain, layout, cell, after)
+    }
+
+    fn component(&self, field: usize, cell: &[i64], component: usize) -> (usize, bool) {
+        (**self).component(field, cell, component)
+    }
+
+    fn seed(&self, field: usize, round: u64) -> u64 {
+        (**self).seed(field, round)
+    }
+}
+
 /// Knows what the target of a [`SourceTarget`](haloport_core::SourceTarget) holds: only the cells that an exchange fills.
 pub(super) struct Filled<'m>(pub(super) &'m dyn Oracle);
 

@@ -104,6 +104,34 @@ pub fn gates_open_while_a_rank_waits<D: Device>(
     Ok(())
 }
 
+/// Collective, on two ranks or more: rank 0 forgets an exchange whose messages are missing. The next start completes it, or a call
+/// of `complete`.
+///
+/// # Errors
+/// A wrong halo, or the error of a call.
+pub fn forgotten_exchanges_are_completed<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    let mut ring =
+        RankRing::with_options(comm, device, BindOptions::default().path(DataPath::Messages), CELLS)?;
+    let stream = device.create_stream(Priority::Normal)?;
+    for round in 1..=4 {
+        ring.write(round, &stream)?;
+        if comm.rank() == 0 {
+            std::mem::forget(ring.exchange.start_on(&stream)?);
+            if round % 2 == 0 {
+                ring.exchange.complete()?;
+            }
+        } else {
+            thread::sleep(5 * WAITED);
+            ring.exchange.run_on(&stream)?;
+        }
+        ring.exchange.run_on(&stream)?;
+        ring.look(&stream)?;
+        ring.verify(round, &stream)?;
+        ring.exchange.synchronize()?;
+    }
+    Ok(())
+}
+
 /// The ranks that have come to a point, where they wait without a call of the library.
 #[derive(Default)]
 pub struct Meeting(AtomicUsize);

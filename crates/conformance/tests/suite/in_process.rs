@@ -123,6 +123,11 @@ fn redistributed_cells_match_the_oracles() {
 }
 
 #[test]
+fn fields_of_several_patterns_match_the_oracles() {
+    random::sets(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
+}
+
+#[test]
 fn random_exchanges_on_tripolar_grids_match_geometry() {
     random::tripolar_grids(&device(), cases(CASES).div_ceil(10), RANKS).unwrap();
 }

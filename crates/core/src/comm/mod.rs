@@ -7,8 +7,9 @@
 //! - `wait`: the limits of a wait, and its interruption;
 //! - `collective`: the collective calls. Each begins by comparing the calls of all ranks (`call`); `reducible` has the
 //!   numbers that ranks reduce, `exact` sums without rounding;
-//! - `engine`: the exchanges of this rank that are in flight; every call that waits polls them;
+//! - `engine`: the exchanges of this rank that are in flight; every call that waits for other ranks polls them;
 //! - `progress`: the thread that polls them for asynchronous devices while the host does something else;
+//! - `tags`: the tags that tell messages of exchanges apart;
 //! - `handover`: the distance between the cores of two ranks of a node;
 //! - `kept`: what all exchanges of a communicator share on one device;
 //! - `ranks`: [`run_ranks`] and [`threads`], ranks as threads of this process;

@@ -1,4 +1,4 @@
-//! Code that the compiler refuses, since it touches cells in flight. Each example is one that compiles plus one line.
+//! Code that the compiler refuses, since it touches cells in flight. Each example differs by a line or two from one that compiles.
 //!
 //! This compiles:
 //!

@@ -6,9 +6,9 @@
 //! neighbour how the cells of each field get there: the sender offers, the receiver chooses.
 //!
 //! - If the receiver can reach the sender's field, as a thread of the same process or in memory that processes of a
-//!   node share, it copies straight from the field into its halo: the sender lends a *window* on the field. Both fields
+//!   node share, it copies straight from the field into its halo, or the sender does where streams hand fields over: the sender lends a *window* on the field. Both fields
 //!   must own their memory.
-//! - If both are processes of one node, the sender packs into memory that both have mapped, and the receiver unpacks
+//! - If both are processes of one node with devices that work in memory of the host, the sender packs into memory that both have mapped, and the receiver unpacks
 //!   from it: the sender lends a window on the *message*.
 //! - Otherwise the cells travel in a message of the transport, from a buffer or, if they lie in the field as they would
 //!   lie in the message, from the field itself. If both ends stage messages through memory of the host, a large one is
@@ -19,7 +19,7 @@
 //! device has bound so that running one costs at most a launch.
 //!
 //! # What is done every time
-//! `start` packs and sends; polling makes progress; `finish` unpacks the rest. None of them allocates.
+//! `start` packs and sends; polling makes progress; `finish` unpacks the rest. After the first exchange none of them allocates.
 //!
 //! **On a synchronous device** (the CPU: its work is done when a call returns), `start` posts the receives, packs the
 //! messages, sends them, opens the windows for neighbours, and copies the cells that the rank sends to itself. Every
@@ -47,7 +47,7 @@
 //! exchange; `cells`, the cells in fields and messages; `work`, what every way uses; `ways`, a folder for each way of moving
 //! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what
 //! a user holds: `handle`, the type `Exchange`, and the starts of one that owns its fields; `passed`, those of one whose fields
-//! are passed; `redistribution`, both of cells that go from one pattern to another; `turns`, the exchanges that can be in
+//! are passed; `redistribution`, both of cells that go from one pattern to another; `pattern_set`, both of the fields of several patterns; `turns`, the exchanges that can be in
 //! flight at once; `pending`, one in flight; and `overlap`, an exchange with other work in one call.
 
 mod agree;
@@ -59,13 +59,14 @@ mod options;
 mod overlap;
 mod part;
 mod passed;
+mod pattern_set;
 mod pending;
 mod redistribution;
 mod turns;
 mod ways;
 mod work;
 
-pub use agree::{Binder, FieldLayout, FieldSet, OneField, SourceTarget};
+pub use agree::{Binder, FieldLayout, FieldSet, OfPattern, OneField, SourceTarget};
 pub use handle::Exchange;
 pub use options::{
     BindError, BindOptions, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,

@@ -135,7 +135,8 @@ impl<'e, F> Pending<'e, F> {
         domain: usize,
     ) -> Result<View<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
-        let owned = self.untouched(field.layout(domain)?, domain, Pattern::owned);
+        let pattern = self.pattern_of(field);
+        let owned = untouched(pattern, field.layout(domain)?, domain, Pattern::owned);
         // SAFETY: the field belongs to this exchange, which until `finish` writes halo cells alone, or, if it is one of a
         // redistribution, lends no cells; a view that writes other cells takes `&mut self`.
         unsafe { field.view_in_flight(domain, owned) }
@@ -153,7 +154,8 @@ impl<'e, F> Pending<'e, F> {
         domain: usize,
     ) -> Result<ViewMut<'_, T>, FieldError> {
         let field = self.one_of_these(field(self.fields.as_ref()))?;
-        let interior = self.untouched(field.layout(domain)?, domain, Pattern::interior);
+        let pattern = self.pattern_of(field);
+        let interior = untouched(pattern, field.layout(domain)?, domain, Pattern::interior);
         // SAFETY: the field belongs to this exchange, which neither reads nor writes the interior, in either direction;
         // other views take `&self`.
         unsafe { field.view_mut_in_flight(domain, interior) }
@@ -172,24 +174,10 @@ impl<'e, F> Pending<'e, F> {
         }
     }
 
-    /// The cells that `region` returns for a domain, and those beside them that no exchange fills, with the whole
-    /// extent of the block along axes that the pattern does not have. They are cut to the block, which may hold fewer
-    /// cells than its domain if it exchanges none.
-    fn untouched(
-        &self,
-        layout: &BlockLayout,
-        domain: usize,
-        region: impl FnOnce(&Pattern, usize) -> Option<IndexBox>,
-    ) -> IndexBox {
-        let (all, pattern) = (layout.allocated(), &self.bound.pattern);
-        let Some(region) = region(pattern, domain) else {
-            return all.with_axis(0, all.lower()[0], all.lower()[0]);
-        };
-        let region = pattern.with_margins(domain, region, &all);
-        (0..region.axes()).fold(all, |cells, axis| {
-            let ((first, past), (lower, upper)) = (all.bounds(axis), region.bounds(axis));
-            cells.with_axis(axis, lower.max(first), upper.min(past))
-        })
+    /// The pattern of a field of this exchange.
+    fn pattern_of<T: Element, D: Device>(&self, field: &Field<T, D>) -> &Pattern {
+        let place = self.fields.identities().iter().position(|identity| *identity == field.identity());
+        self.bound.pattern_of(place.unwrap_or(0))
     }
 }
 
@@ -248,4 +236,24 @@ impl<F> OwnedFields<F> {
     pub(super) fn into_inner(self) -> F {
         self.fields
     }
+}
+
+/// The cells that `region` returns for a domain, and those beside them that no exchange fills, with the whole
+/// extent of the block along axes that the pattern does not have. They are cut to the block, which may hold fewer
+/// cells than its domain if it exchanges none.
+fn untouched(
+    pattern: &Pattern,
+    layout: &BlockLayout,
+    domain: usize,
+    region: impl FnOnce(&Pattern, usize) -> Option<IndexBox>,
+) -> IndexBox {
+    let all = layout.allocated();
+    let Some(region) = region(pattern, domain) else {
+        return all.with_axis(0, all.lower()[0], all.lower()[0]);
+    };
+    let region = pattern.with_margins(domain, region, &all);
+    (0..region.axes()).fold(all, |cells, axis| {
+        let ((first, past), (lower, upper)) = (all.bounds(axis), region.bounds(axis));
+        cells.with_axis(axis, lower.max(first), upper.min(past))
+    })
 }

@@ -12,20 +12,21 @@ const GAP: i64 = 64 << 10;
 /// The maximum number of ranges. Cells in more ranges count as scattered over the field.
 pub(crate) const MOST_RANGES: usize = 16;
 
-/// The bytes of the cells of `pieces`, as at most [`MOST_RANGES`] ascending ranges. Each block is the offset of its
-/// first element, in bytes, and its layout; the ranges have the same origin as these offsets.
+/// The bytes of the cells of `pieces`, as at most [`MOST_RANGES`] ascending ranges. The blocks are those of domains from
+/// `first` on; each is the offset of its first element, in bytes, and its layout. The ranges have the same origin as these
+/// offsets.
 ///
 /// `None` if there would be more ranges, if a piece is not within its block, or if a range would begin before byte 0.
 ///
 /// The ranges of a subset of cells lie within the ranges of all cells.
 pub(crate) fn ranges_of<'p>(
     pieces: impl IntoIterator<Item = &'p Piece>,
-    blocks: &[(i64, BlockLayout)],
+    (first, blocks): (usize, &[(i64, BlockLayout)]),
     element_bytes: usize,
 ) -> Option<Vec<Range<usize>>> {
     let mut all = Vec::new();
     for piece in pieces {
-        let (begin, layout) = blocks.get(piece.source_domain)?;
+        let (begin, layout) = blocks.get(piece.source_domain.checked_sub(first)?)?;
         for range in ranges_of_cells(&piece.source, layout, element_bytes)? {
             let (start, end) = (begin.checked_add(range.start)?, begin.checked_add(range.end)?);
             all.push(usize::try_from(start).ok()?..usize::try_from(end).ok()?);

@@ -65,16 +65,17 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The load of `pieces`, with the blocks of their source domains.
+    /// The load of those `pieces` that are read from these blocks, which are for the domains from `first` on.
     pub(crate) fn of<'b>(
         pieces: &[Piece],
-        blocks: impl IntoIterator<Item = &'b BlockLayout>,
+        (first, blocks): (usize, impl IntoIterator<Item = &'b BlockLayout>),
         element: ElementType,
     ) -> Load {
         let blocks: Vec<_> = blocks.into_iter().collect();
         let mut load = Load::default();
         for piece in pieces {
-            let Some(layout) = blocks.get(piece.source_domain) else { continue };
+            let place = piece.source_domain.checked_sub(first);
+            let Some(layout) = place.and_then(|place| blocks.get(place)) else { continue };
             let (elements, run) = match &piece.source {
                 Cells::Box(cells) => {
                     let cells = layout.with_levels(cells);

@@ -44,11 +44,11 @@ pub(super) fn shared_ranges(
     let transport = pattern.comm().transport();
     let (mut shared, mut any_left) = (Vec::new(), false);
     for (_, pieces) in pattern.sends().iter().filter(|(peer, _)| transport.is_near(**peer)) {
-        if Load::of(pieces, blocks.iter().map(|(_, layout)| layout), element).is_better_packed(None) {
+        if Load::of(pieces, (0, blocks.iter().map(|(_, layout)| layout)), element).is_better_packed(None) {
             continue;
         }
         let with = |pieces: &[Piece]| {
-            ranges_of(pieces, blocks, element.bytes())
+            ranges_of(pieces, (0, blocks), element.bytes())
                 .and_then(|ranges| merged(shared.iter().cloned().chain(ranges).collect()))
                 .filter(|ranges| ranges.iter().map(Range::len).sum::<usize>() <= bytes / SHARED_PART)
         };

@@ -35,6 +35,10 @@ pub(crate) struct BoundField {
     pub(crate) blocks: Vec<(Pointer, BlockLayout)>,
     /// Set if cells are read from another field.
     pub(crate) source: Option<SourceField>,
+    /// The number of its pattern, if the exchange is one of a set of patterns.
+    pub(crate) pattern: usize,
+    /// The number of the first domain of that pattern, among the domains of all patterns of the set.
+    pub(crate) first: usize,
 }
 
 /// The field from which cells are read that arrive in another one.
@@ -70,6 +74,13 @@ impl BoundField {
         }
     }
 
+    /// The block for a domain at one end, and the number of its anchor; `None` for a domain of another pattern.
+    pub(crate) fn block(&self, end: End, domain: usize) -> Option<(&(Pointer, BlockLayout), Option<u32>)> {
+        let (blocks, anchor) = self.at(end);
+        let place = domain.checked_sub(self.first)?;
+        Some((blocks.get(place)?, anchor.map(|first| first + place as u32)))
+    }
+
     /// The memory at one end, if it lives as long as this.
     pub(crate) fn storage_at(&self, end: End) -> Option<&Arc<Storage>> {
         match (&self.source, end) {
@@ -103,6 +114,8 @@ impl FieldRef<'_> {
             anchor: None,
             blocks,
             source: None,
+            pattern: 0,
+            first: 0,
         }
     }
 

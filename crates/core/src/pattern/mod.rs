@@ -11,6 +11,7 @@
 //! - `piece`: the cells that one domain sends to another;
 //! - `regions`: the cells that can be computed while halos travel;
 //! - `axis_by_axis`: patterns that fill the same halos one axis after the other;
+//! - `set`: several patterns, whose fields travel in one exchange;
 //! - `redistribution`: the cells that each rank sends to each other rank, from the owned cells of one pattern to those of
 //!   another one.
 //!
@@ -26,6 +27,7 @@ mod on_grid;
 mod piece;
 mod redistribution;
 mod regions;
+mod set;
 mod structured;
 mod unstructured;
 
@@ -39,6 +41,7 @@ pub use on_grid::GridPattern;
 pub use piece::{Cells, Piece};
 pub use redistribution::Redistribution;
 pub use regions::{CellRegions, Regions};
+pub use set::PatternSet;
 
 use crate::comm::Communicator;
 use crate::device::Combine;
@@ -78,8 +81,17 @@ pub(crate) struct Reversal {
 /// The domains of this rank.
 #[derive(Debug, Clone)]
 enum Domains {
-    Structured { grid: Grid, widths: HaloWidths, boxes: Vec<IndexBox> },
-    Unstructured { sets: Vec<IndexSet>, runs: OnceLock<Vec<Runs>> },
+    Structured {
+        grid: Grid,
+        widths: HaloWidths,
+        boxes: Vec<IndexBox>,
+    },
+    Unstructured {
+        sets: Vec<IndexSet>,
+        runs: OnceLock<Vec<Runs>>,
+    },
+    /// Those of several patterns, one after the other.
+    Several(Vec<Pattern>),
 }
 
 /// The longest runs of local indices of an unstructured domain.
@@ -234,7 +246,7 @@ impl Pattern {
     pub fn grid(&self) -> Option<&Grid> {
         match &self.inner.domains {
             Domains::Structured { grid, .. } => Some(grid),
-            Domains::Unstructured { .. } => None,
+            Domains::Unstructured { .. } | Domains::Several(_) => None,
         }
     }
 
@@ -248,6 +260,7 @@ impl Pattern {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => boxes.len(),
             Domains::Unstructured { sets, .. } => sets.len(),
+            Domains::Several(patterns) => patterns.iter().map(Pattern::domain_count).sum(),
         }
     }
 
@@ -255,7 +268,7 @@ impl Pattern {
     pub fn boxes(&self) -> &[IndexBox] {
         match &self.inner.domains {
             Domains::Structured { boxes, .. } => boxes,
-            Domains::Unstructured { .. } => &[],
+            Domains::Unstructured { .. } | Domains::Several(_) => &[],
         }
     }
 
@@ -293,7 +306,7 @@ impl Pattern {
     /// The unstructured domains of this rank; none in a structured pattern.
     pub fn index_sets(&self) -> &[IndexSet] {
         match &self.inner.domains {
-            Domains::Structured { .. } => &[],
+            Domains::Structured { .. } | Domains::Several(_) => &[],
             Domains::Unstructured { sets, .. } => sets,
         }
     }
@@ -336,6 +349,7 @@ impl Pattern {
                 (!interior.is_empty()).then_some(interior)
             }
             Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.interior),
+            Domains::Several(_) => None,
         }
     }
 
@@ -351,6 +365,7 @@ impl Pattern {
                 self.minus_duplicates(domain, owned)
             }
             Domains::Unstructured { .. } => run_box(&self.runs()?.get(domain)?.owned),
+            Domains::Several(_) => None,
         }
     }
 
@@ -431,6 +446,7 @@ impl Pattern {
                 .map(|set| IndexBox::new([0], [set.len() as i64]))
                 .map(|cells| BlockShape { owned: cells, allocated: cells })
                 .collect(),
+            Domains::Several(patterns) => patterns.iter().flat_map(Pattern::block_shapes).collect(),
         }
     }
 
@@ -462,6 +478,10 @@ enum Description {
         source: u32,
         target: u32,
         fills_halo: bool,
+    },
+    /// The numbers of the patterns.
+    Set {
+        patterns: Vec<u32>,
     },
 }
 
@@ -506,7 +526,7 @@ fn agree_on_findings(comm: &Communicator, found: Option<String>) -> Result<(), P
 
 /// The text of the first difference between the descriptions of this rank and of rank 0.
 fn disagreement(mine: &Description, first: &Description) -> Option<String> {
-    use Description::{Lists, Redistribution, Structured, Unstructured};
+    use Description::{Lists, Redistribution, Set, Structured, Unstructured};
     let (
         Structured { cells, periodic, cubed_sphere, fold, widths },
         Structured {
@@ -526,6 +546,7 @@ fn disagreement(mine: &Description, first: &Description) -> Option<String> {
                 let halo = if *fills_halo { " with its halo" } else { "" };
                 format!("a redistribution from pattern {source} to pattern {target}{halo}")
             }
+            Set { patterns } => format!("a set of the patterns {patterns:?}"),
         };
         return (mine != first)
             .then(|| format!("the pattern is {} here and {} on rank 0", show(mine), show(first)));

@@ -196,6 +196,7 @@ class Grid:
         path: _Path = "quickest",
         accumulate: _Combine | None = None,
         zero_halo: bool = False,
+        grids: Iterable[Grid | Mesh] | None = None,
     ) -> Plan: ...
     def redistribute(self, target: Grid | Mesh, *, fill_halo: bool = False) -> Redistribution: ...
     def gather(
@@ -256,6 +257,7 @@ class Mesh:
         path: _Path = "quickest",
         accumulate: _Combine | None = None,
         zero_halo: bool = False,
+        grids: Iterable[Grid | Mesh] | None = None,
     ) -> Plan: ...
     def redistribute(self, target: Mesh | Grid, *, fill_halo: bool = False) -> Redistribution: ...
 

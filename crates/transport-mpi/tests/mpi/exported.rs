@@ -2,7 +2,7 @@
 
 use haloport_conformance::exported::{Exporting, NAME, exporting};
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{ensure, redistributed, structured, unstructured};
+use haloport_conformance::{ensure, redistributed, sets, structured, unstructured};
 use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
 
@@ -22,6 +22,7 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
         redistributed::check(comm, &device, number, size)?;
+        sets::check(comm, &device, number, size)?;
     }
     for number in numbers(count.div_ceil(5)) {
         structured::interleaved(comm, &device, number)?;

@@ -49,7 +49,8 @@ mod sycl;
 
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{
-    accumulated, cubed_sphere, large, redistributed, repeated, same_bits, structured, tripolar, unstructured,
+    accumulated, cubed_sphere, large, redistributed, repeated, same_bits, sets, structured, tripolar,
+    unstructured,
 };
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
@@ -182,6 +183,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
         structured::check(comm, &device, &structured::Case::new(number, ranks, size))?;
         redistributed::check(comm, &device, number, size)?;
         accumulated::check(comm, &device, number, size)?;
+        sets::check(comm, &device, number, size)?;
     }
     for (number, size) in sized(fewer) {
         same_bits::of_halos(comm, &device, &device, number, size)?;

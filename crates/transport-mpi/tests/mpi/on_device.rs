@@ -1,7 +1,7 @@
 //! Exchanges among processes on a device: straight from the neighbour's memory, and in messages.
 
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{ensure, ordering, overlap, scheduled, structured, unstructured};
+use haloport_conformance::{ensure, ordering, overlap, progress, scheduled, structured, unstructured};
 use haloport_core::device::{Device, Priority, Stream};
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
@@ -54,6 +54,7 @@ fn behind_gates<D: Device>(comm: &Communicator, device: &D) -> Outcome {
     // SAFETY: the stream outlives what is borrowed from it.
     let borrowed = unsafe { device.borrow_stream(owner.handle()) }?;
     ordering::suite(comm, device, Some(&borrowed))?;
+    progress::forgotten_exchanges_are_completed(comm, device)?;
     overlap::PATHS.into_iter().try_for_each(|options| overlap::steps_in_a_row(comm, device, options))?;
     let time = scheduled::host_goes_on(comm, device, 50, &|| 0)?;
     if comm.rank() == 0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haloport_conformance::{ensure, scheduled, structured};
+use haloport_conformance::{ensure, progress, scheduled, sets, structured};
 use haloport_core::device::DeviceError;
 use haloport_core::{Communicator, Progress};
 use haloport_mpi::plain::{ThreadLevel, thread_level};
@@ -28,7 +28,9 @@ pub(crate) fn suite(comm: &Communicator) -> Outcome {
         // A third of them in chunks.
         let case = if number % 3 == 0 { case.in_chunks(256) } else { case };
         structured::check(comm, &device, &case)?;
+        sets::check(comm, &device, number, 1 + number as usize / 2)?;
     }
+    progress::forgotten_exchanges_are_completed(comm, &device)?;
     scheduled::storm(comm, &device, 50)?;
     if any_thread {
         let time = scheduled::host_goes_on(comm, &device, 30, &haloport_sycl::blocking_calls)?;

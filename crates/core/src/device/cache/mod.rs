@@ -9,7 +9,7 @@
 //!   when it is read. So any number of processes may write at once and be killed at any moment.
 //!
 //! A damaged, half-written or too large entry, or one of another user, is a miss: the kernel is compiled again. If the
-//! folder cannot be used, the cache works in memory alone and warns once, through `tracing`.
+//! folder cannot be used, the cache works in memory alone and warns once, in the log.
 
 mod entry;
 #[cfg_attr(not(unix), path = "no_folder.rs")]

@@ -19,6 +19,7 @@ pub struct FieldLayout {
     vector: VectorAxes,
     blocks: Vec<BlockLayout>,
     source: Option<Box<FieldLayout>>,
+    pattern: usize,
 }
 
 impl FieldLayout {
@@ -27,7 +28,7 @@ impl FieldLayout {
     /// [`BlockLayout::of_array`] that of an array.
     pub fn new<D: Device>(device: &D, element: ElementType, blocks: Vec<BlockLayout>) -> FieldLayout {
         let (device, vector) = (Arc::new(device.clone()), VectorAxes::default());
-        FieldLayout { device, element, vector, blocks, source: None }
+        FieldLayout { device, element, vector, blocks, source: None, pattern: 0 }
     }
 
     /// Declares vector components, as [`Field::with_vector`](crate::Field::with_vector) does.
@@ -45,6 +46,13 @@ impl FieldLayout {
     #[must_use]
     pub fn with_source(mut self, source: FieldLayout) -> FieldLayout {
         self.source = Some(Box::new(source));
+        self
+    }
+
+    /// Says to which pattern of a [`PatternSet`](crate::PatternSet) the field belongs, by its number from 0, the default.
+    #[must_use]
+    pub fn of_pattern(mut self, number: usize) -> FieldLayout {
+        self.pattern = number;
         self
     }
 
@@ -85,13 +93,15 @@ impl LayoutSet {
                 let misfit = nested.or(misfit);
                 bound = joined(from, bound, misfit);
             }
+            bound.pattern = field.pattern;
             PartFields::add(&mut set.parts, Arc::clone(&field.device), set.expected.len() - 1, bound);
         }
         set
     }
 
-    pub(crate) fn add<D: Device>(&mut self, device: &D, field: &FieldRef<'_>) {
-        let bound = self.expect(expected(device.id(), field));
+    /// Adds the layouts of a field of the pattern with this number in a set.
+    pub(crate) fn add<D: Device>(&mut self, device: &D, field: &FieldRef<'_>, pattern: usize) {
+        let bound = BoundField { pattern, ..self.expect(expected(device.id(), field)) };
         PartFields::add(&mut self.parts, Arc::new(device.clone()), self.expected.len() - 1, bound);
     }
 
@@ -101,12 +111,14 @@ impl LayoutSet {
         device: &D,
         source: (DeviceId, &FieldRef<'_>),
         target: &FieldRef<'_>,
+        pattern: usize,
     ) {
         let misfit = target.misfit_of(source.1, device.id() == source.0);
         let from = self.expect(expected(source.0, source.1));
         let to = self.expect(expected(device.id(), target));
         let number = self.expected.len() - 1;
-        PartFields::add(&mut self.parts, Arc::new(device.clone()), number, joined(from, to, misfit));
+        let bound = BoundField { pattern, ..joined(from, to, misfit) };
+        PartFields::add(&mut self.parts, Arc::new(device.clone()), number, bound);
     }
 
     /// What fields must be like when the plan is started.
@@ -126,6 +138,8 @@ impl LayoutSet {
             anchor: Some(self.blocks),
             blocks,
             source: None,
+            pattern: 0,
+            first: 0,
         };
         self.blocks += layouts.len() as u32;
         self.expected.push(field);

@@ -6,7 +6,7 @@
 //! - `terms`: the ranks agree that they bind the same fields, and on the order in which halos are filled;
 //! - here: the negotiation of the way of each field. It takes three steps for each part of an exchange and each neighbour:
 //!   the sender makes an offer, the receiver accepts it and allocates the memory that the two share, and the sender maps
-//!   that memory and lends its windows. `neighbour` has these steps. Before the second one, processes of one node measure
+//!   that memory and lends its windows. `neighbour` has these steps. Before the second one, ranks of one node measure
 //!   the distance of their cores, if it counts and is not known.
 
 mod layouts;
@@ -15,7 +15,7 @@ mod set;
 mod terms;
 
 pub use layouts::FieldLayout;
-pub use set::{Binder, FieldSet, OneField, SourceTarget};
+pub use set::{Binder, FieldSet, OfPattern, OneField, SourceTarget};
 
 pub(super) use layouts::{LayoutSet, PassedFields};
 pub(super) use terms::{bind_fields, bind_layouts};
@@ -31,6 +31,7 @@ use super::ways::memory::mapping::free_released;
 use super::ways::offer::{Acceptance, Answer, Offer, Offers, PartWays, PeerWays, PeerWindows};
 use super::ways::stream_messages::join::StreamGroups;
 use crate::comm::Invitations;
+use crate::field::End;
 use crate::pattern::Pattern;
 use crate::transport::{Reduction, TransportError, Window};
 
@@ -91,7 +92,7 @@ pub(crate) fn negotiate(
             }
         }
     }
-    negotiated.routes = routes(comm.rank(), parts, &negotiated.parts);
+    negotiated.routes = routes(pattern, parts, &negotiated.parts);
     Ok(negotiated)
 }
 
@@ -232,11 +233,15 @@ impl Negotiation<'_> {
 }
 
 /// How the fields of all parts get to and from each other rank.
-fn routes(rank: usize, parts: &[PartFields], ways: &[PartWays]) -> Vec<Route> {
+fn routes(pattern: &Pattern, parts: &[PartFields], ways: &[PartWays]) -> Vec<Route> {
+    let rank = pattern.comm().rank();
     let mut routes = Vec::new();
     for (part, ways) in parts.iter().zip(ways) {
         let mut add = |from, to, PeerWays { ways, obstacles, left, .. }: &PeerWays| {
+            let (peer, end) = if to == rank { (from, End::Target) } else { (to, End::Source) };
+            let neighbour = Neighbour { pattern, peer };
             let settled = part.fields.iter().zip(ways).zip(obstacles);
+            let settled = settled.filter(|(((_, field), _), _)| neighbour.shares_cells_of(field, end));
             routes.extend(settled.map(|(((field, _), way), why)| Route {
                 from,
                 to,

@@ -49,7 +49,11 @@ impl PartFields {
             published: published.is_some() && field.storage_at(End::Source).is_some(),
             handle: if near && direct { self.field_handle(field, End::Source, pieces) } else { None },
             in_place: can_send_in_place(field),
-            load: Load::of(pieces, field.at(End::Source).0.iter().map(|(_, it)| it), field.element),
+            load: Load::of(
+                pieces,
+                (field.first, field.at(End::Source).0.iter().map(|(_, it)| it)),
+                field.element,
+            ),
         });
         let fields: Vec<FieldOffer> = fields.collect();
         let packs = lends && self.packs(to);
@@ -236,6 +240,9 @@ impl PartFields {
         // Not direct to borrowed memory: only `start` and `finish` may touch it, which may come late, and the neighbour
         // would have to wait for them until its field is free.
         let ways = fields.map(|(((_, field), offered), reachable)| {
+            if !from.shares_cells_of(field, End::Target) {
+                return Way::Message;
+            }
             let lent = field.storage.is_some() && offered.published && published;
             let packed = in_turns.is_some_and(|most| offered.load.bytes() <= most) && (packs || !near);
             let direct = !packed && (lent || near && *reachable);

@@ -7,7 +7,7 @@ use crate::device::{Device, DeviceId};
 use crate::element::Element;
 use crate::exchange::options::ExchangeError;
 use crate::exchange::ways::PartFields;
-use crate::field::{AnyField, BorrowedField, Field, FieldRef};
+use crate::field::{AnyField, BorrowedField, BoundField, Field, FieldRef};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
 /// [`field_set!`](crate::field_set) writes the implementation.
@@ -32,6 +32,8 @@ pub unsafe trait FieldSet {
 /// check that they are still the same, if they were lent for writing.
 pub struct Binder {
     mode: Mode,
+    /// The number of the pattern to which the next fields belong: see [`OfPattern`].
+    pattern: usize,
 }
 
 enum Mode {
@@ -46,16 +48,20 @@ enum Mode {
 }
 
 impl Binder {
+    fn new(mode: Mode) -> Binder {
+        Binder { mode, pattern: 0 }
+    }
+
     /// Collects the fields of `set` by device, and their identities.
     pub(crate) fn collect(set: &impl FieldSet) -> (Vec<PartFields>, Arc<[usize]>) {
-        let mut binder = Binder { mode: Mode::Collect { parts: Vec::new(), identities: Vec::new() } };
+        let mut binder = Binder::new(Mode::Collect { parts: Vec::new(), identities: Vec::new() });
         set.bind(&mut binder);
         let Mode::Collect { parts, identities } = binder.mode else { return Default::default() };
         (parts, identities.into())
     }
 
     pub(crate) fn collect_layouts(set: &impl FieldSet) -> LayoutSet {
-        let mut binder = Binder { mode: Mode::CollectLayouts(LayoutSet::default()) };
+        let mut binder = Binder::new(Mode::CollectLayouts(LayoutSet::default()));
         set.bind(&mut binder);
         let Mode::CollectLayouts(layouts) = binder.mode else { return LayoutSet::default() };
         layouts
@@ -65,7 +71,7 @@ impl Binder {
     pub(crate) fn is_same(set: &impl FieldSet, identities: &Arc<[usize]>) -> bool {
         let expected = identities.len();
         let compare = Mode::Compare { identities: Arc::clone(identities), count: Some(0) };
-        let mut binder = Binder { mode: compare };
+        let mut binder = Binder::new(compare);
         set.bind(&mut binder);
         matches!(binder.mode, Mode::Compare { count: Some(count), .. } if count == expected)
     }
@@ -73,7 +79,7 @@ impl Binder {
     /// Collects the fields of `set` into `passed`, for the next exchange. Allocates only if `passed` has no room yet.
     fn pass(set: &impl FieldSet, passed: &mut PassedFields) {
         passed.begin();
-        let mut binder = Binder { mode: Mode::Pass(std::mem::take(passed)) };
+        let mut binder = Binder::new(Mode::Pass(std::mem::take(passed)));
         set.bind(&mut binder);
         if let Mode::Pass(filled) = binder.mode {
             *passed = filled;
@@ -92,10 +98,11 @@ impl Binder {
             Mode::Compare { identities, count } => *count = next_if_same(identities, *count, identity),
             Mode::Pass(passed) => passed.take(device.id(), identity, &field()),
             Mode::Collect { parts, identities } => {
-                PartFields::add(parts, Arc::new(device.clone()), identities.len(), field().bound());
+                let bound = BoundField { pattern: self.pattern, ..field().bound() };
+                PartFields::add(parts, Arc::new(device.clone()), identities.len(), bound);
                 identities.push(identity);
             }
-            Mode::CollectLayouts(layouts) => layouts.add(device, &field()),
+            Mode::CollectLayouts(layouts) => layouts.add(device, &field(), self.pattern),
         }
     }
 
@@ -111,9 +118,12 @@ impl Binder {
             Mode::Collect { parts, identities } => {
                 identities.extend([from_identity, identity]);
                 let bound = to.bound_from(from, to.misfit_of(&from, same_device));
+                let bound = BoundField { pattern: self.pattern, ..bound };
                 PartFields::add(parts, Arc::new(device.clone()), identities.len() - 1, bound);
             }
-            Mode::CollectLayouts(layouts) => layouts.add_pair(device, (from_device, &from), &to),
+            Mode::CollectLayouts(layouts) => {
+                layouts.add_pair(device, (from_device, &from), &to, self.pattern);
+            }
             Mode::Compare { identities, count } => {
                 for identity in [from_identity, identity] {
                     *count = next_if_same(identities, *count, identity);
@@ -260,6 +270,25 @@ unsafe impl<S: OneField, T: OneField<Device = S::Device>> FieldSet for SourceTar
         let SourceTarget { source, target } = self;
         let from = (source.on().id(), source.number(), source.untyped());
         binder.add_pair(target.on(), from, (target.number(), target.untyped()));
+    }
+}
+
+/// Fields of one pattern of a [`PatternSet`](crate::PatternSet), which travel in one exchange with fields of the others. Where fields
+/// are passed to each start of a plan, they need not be wrapped: their order says which they are.
+#[derive(Debug)]
+pub struct OfPattern<F> {
+    /// The number of the pattern in the set, from 0. Fields that are not wrapped are those of pattern 0.
+    pub pattern: usize,
+    /// The fields.
+    pub fields: F,
+}
+
+// SAFETY: the fields are owned by value.
+unsafe impl<F: FieldSet> FieldSet for OfPattern<F> {
+    fn bind(&self, binder: &mut Binder) {
+        let before = std::mem::replace(&mut binder.pattern, self.pattern);
+        self.fields.bind(binder);
+        binder.pattern = before;
     }
 }
 

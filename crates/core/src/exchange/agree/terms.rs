@@ -100,10 +100,13 @@ pub(crate) fn bind_layouts(
 /// Collective: checks that all ranks bind the same fields with the same options, and chooses the order.
 fn agree(
     pattern: &Pattern,
-    parts: Vec<PartFields>,
+    mut parts: Vec<PartFields>,
     options: &BindOptions,
     most_in_flight: usize,
 ) -> Result<Agreement, BindError> {
+    for (_, field) in parts.iter_mut().flat_map(|part| &mut part.fields) {
+        field.first = pattern.first_in_set(field.pattern);
+    }
     let reversal = options.accumulate.map(|combine| Reversal { combine, zero_halo: options.zero_halo });
     let forward = pattern.clone();
     let pattern = &reversal.map_or_else(|| pattern.clone(), |reversal| pattern.reversed(reversal));
@@ -263,7 +266,19 @@ impl Agreement {
         });
         let storages = self.parts.iter().flat_map(PartFields::storages).collect();
         let flight = Arc::new(Flight::new(comm.transport(), parts.collect(), storages));
-        Ok((Bound { pattern: self.forward.clone(), flight, waits: HostWaits::new(trace), tags }, routes))
+        let (pattern, patterns) = (self.forward.clone(), self.patterns());
+        Ok((Bound { pattern, patterns, flight, waits: HostWaits::new(trace), tags }, routes))
+    }
+
+    /// Of a set of patterns, the numbers of the fields, which ascend, each with that of its pattern.
+    fn patterns(&self) -> Arc<[(usize, usize)]> {
+        if self.pattern.set().is_empty() {
+            return Arc::default();
+        }
+        let fields = self.parts.iter().flat_map(|part| &part.fields);
+        let mut all: Vec<(usize, usize)> = fields.map(|(number, field)| (*number, field.pattern)).collect();
+        all.sort_unstable();
+        all.into()
     }
 
     /// Collective: binds the parts by one of the patterns. `tag` is that of the first part.
@@ -354,8 +369,9 @@ fn disagreement(mine: &Terms, first: &Terms) -> Option<String> {
             .iter()
             .enumerate()
             .flat_map(|(part, fields)| {
-                fields.iter().map(move |FieldSignature { number, element, vector }| {
-                    (*number, format!("{}{vector} (device {part})", element.in_words()))
+                fields.iter().map(move |FieldSignature { number, element, vector, pattern }| {
+                    let of = if *pattern > 0 { format!(", pattern {pattern}") } else { String::new() };
+                    (*number, format!("{}{vector} (device {part}{of})", element.in_words()))
                 })
             })
             .collect();

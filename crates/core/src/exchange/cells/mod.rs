@@ -26,6 +26,8 @@ pub(crate) struct FieldSignature {
     pub(crate) number: usize,
     pub(crate) element: ElementType,
     pub(crate) vector: VectorAxes,
+    /// As in [`BoundField`].
+    pub(crate) pattern: usize,
 }
 
 /// The number of entries of a [`FieldShape`].
@@ -69,6 +71,12 @@ pub(crate) fn shape(pattern: &Pattern, layout: &BlockLayout) -> FieldShape {
 /// Checks that a field has a block for each domain that holds the domain's own cells and its halo. Describes the first
 /// misfit in words.
 pub(crate) fn misfit(pattern: &Pattern, number: usize, field: &BoundField) -> Option<String> {
+    let Some(pattern) = pattern.in_set(field.pattern) else {
+        let (found, patterns) = (field.pattern, pattern.set().len().max(1));
+        return Some(format!(
+            "field {number} is one of pattern {found} of a set, expected one of its {patterns} patterns, from 0"
+        ));
+    };
     let Some(source) = &field.source else {
         if pattern.is_redistribution() {
             return Some(format!(
@@ -216,6 +224,16 @@ impl<'p> Neighbour<'p> {
     /// The cells that come from it.
     pub(crate) fn targets(self) -> impl Iterator<Item = PieceCells<'p>> + Clone {
         self.received().iter().map(|piece| PieceCells::at(End::Target, piece))
+    }
+
+    /// Whether cells of this field go to it or come from it; of a set of patterns, some fields may have none.
+    pub(crate) fn shares_cells_of(self, field: &BoundField, end: End) -> bool {
+        match end {
+            End::Source => self.sent().iter().any(|piece| field.block(end, piece.source_domain).is_some()),
+            End::Target => {
+                self.received().iter().any(|piece| field.block(end, piece.target_domain).is_some())
+            }
+        }
     }
 
     pub(crate) fn transport(self) -> &'p dyn Transport {

@@ -302,6 +302,9 @@ impl PackedCells {
         direction: Direction,
     ) -> Result<(), DeviceError> {
         let PackedCells { field, cells, at, order, orientation } = self;
+        if cells.elements() == 0 {
+            return Ok(());
+        }
         let field = &fields[*field].1;
         let size = field.element.bytes();
         let message = cells.packed(buffer.offset(*at as isize), order, size, orientation);

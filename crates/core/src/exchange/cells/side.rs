@@ -69,16 +69,18 @@ impl<'p> PieceCells<'p> {
 }
 
 impl Side {
-    /// The cells of a piece in a field that fits the pattern, and so holds them.
+    /// The cells of a piece in a field that fits the pattern, and so holds them; none if the piece is one of another pattern of
+    /// a set.
     pub(crate) fn of_piece(
         field: &BoundField,
         PieceCells { domain, cells, end, .. }: PieceCells<'_>,
     ) -> Side {
-        let (blocks, anchor) = field.at(end);
-        let (pointer, layout) = &blocks[domain];
-        let nothing = Side { pointer: *pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };
-        let side = Side::new(*pointer, layout, cells, field.element.bytes()).unwrap_or(nothing);
-        Side { block: anchor.map(|first| first + domain as u32), ..side }
+        let nothing = |pointer| Side { pointer, axes: [(0, 0); MAX_COPY_AXES], rows: None, block: None };
+        let Some(((pointer, layout), block)) = field.block(end, domain) else {
+            return nothing(Pointer::new(std::ptr::null_mut()));
+        };
+        let side = Side::new(*pointer, layout, cells, field.element.bytes());
+        Side { block, ..side.unwrap_or_else(|| nothing(*pointer)) }
     }
 
     /// The `cells` in the block at `pointer`; `None` if it does not hold them.

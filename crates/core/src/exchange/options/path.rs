@@ -44,8 +44,8 @@ named!(DataPath {
 /// Which end copies fields straight, where both reach the other's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum CopiedBy {
-    /// The sender if the fields are on different devices, where a write is posted and a read waits for its answer;
-    /// otherwise the receiver.
+    /// The sender if the ranks are processes or the fields on different devices, where a write is posted and a read waits for
+    /// its answer; otherwise the receiver.
     #[default]
     Quickest,
     /// The receiver reads the neighbour's field.

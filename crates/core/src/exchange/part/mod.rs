@@ -27,12 +27,20 @@ use flight::{Flight, Status};
 /// A flight and the ranks that take part in it. Dropping it ends the exchange.
 pub(crate) struct Bound {
     pub(crate) pattern: Pattern,
+    /// Of a set of patterns, the numbers of the fields, which ascend, each with that of its pattern; else none.
+    pub(crate) patterns: Arc<[(usize, usize)]>,
     pub(crate) flight: Arc<Flight>,
     pub(crate) waits: HostWaits,
     pub(crate) tags: Vec<Tags>,
 }
 
 impl Bound {
+    /// The pattern of a field, by the place of its identity among those of the fields.
+    pub(crate) fn pattern_of(&self, place: usize) -> &Pattern {
+        let found = self.patterns.iter().find(|(number, _)| *number >= place);
+        found.and_then(|(_, pattern)| self.pattern.in_set(*pattern)).unwrap_or(&self.pattern)
+    }
+
     /// Packs, sends and returns. On asynchronous devices it merely puts that into streams; the progress thread does the
     /// rest, so that neighbours need no later call of this rank.
     pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
@@ -82,13 +90,15 @@ impl Bound {
 
     /// Completes an exchange in flight. Blocks until all its gates are open.
     pub(crate) fn complete(&self) -> Result<(), ExchangeError> {
+        if matches!(self.flight.status(), Status::Travelling | Status::Arrived) {
+            self.end(Schedule::DefaultStream)?;
+        }
         if self.flight.status() == Status::Gated {
             self.wait_until("start", |flight| !flight.is_under_way());
         }
         match self.flight.status() {
-            Status::Idle | Status::Gated => Ok(()),
             Status::Poisoned(error) => Err(ExchangeError::Poisoned(error.to_string())),
-            Status::Travelling | Status::Arrived => self.end(Schedule::DefaultStream),
+            _ => Ok(()),
         }
     }
 

@@ -121,6 +121,7 @@ impl PartFields {
             number: *number,
             element: field.element,
             vector: field.vector.clone(),
+            pattern: field.pattern,
         });
         signatures.collect()
     }
@@ -128,7 +129,8 @@ impl PartFields {
     /// The number and the shape of each field; the shape is `None` on a rank without blocks.
     pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
         let first = |field: &BoundField| {
-            let of = |pattern, end: &[(Pointer, BlockLayout)]| {
+            let of = |pattern: &Pattern, end: &[(Pointer, BlockLayout)]| {
+                let pattern = pattern.in_set(field.pattern)?;
                 end.first().map(|(_, layout)| shape(pattern, layout))
             };
             of(pattern, &field.blocks).or_else(|| of(pattern.at_source(), field.at(End::Source).0))
@@ -191,7 +193,10 @@ impl<'b, D: Device> Binding<'b, D> {
     pub(crate) fn own_cell_copies(&self) -> Result<Vec<CopyItem>, DeviceError> {
         let mut items = Vec::new();
         for (_, field) in self.fields {
-            for piece in self.neighbour(self.pattern.comm().rank()).received() {
+            let received = self.neighbour(self.pattern.comm().rank()).received();
+            for piece in
+                received.iter().filter(|piece| field.block(End::Target, piece.target_domain).is_some())
+            {
                 let side = |end: End| Side::of_piece(field, PieceCells::at(end, piece));
                 let (source, target) = (side(End::Source).turned(&piece.orientation), side(End::Target));
                 fill(&mut items, &source, &target, field, &piece.orientation)?;

@@ -82,7 +82,7 @@ pub(crate) struct LentFields {
 pub(crate) struct LentBlock {
     /// The position of the field in its part.
     pub(crate) field: usize,
-    /// The number of the domain in its rank.
+    /// The number of the domain in its rank, among those of its pattern.
     pub(crate) domain: usize,
     /// The device that owns the memory.
     pub(crate) device: DeviceId,

@@ -12,10 +12,9 @@
 //! [`StreamPart`](crate::exchange::part) if it has streams. A part runs through these phases:
 //!
 //! 1. `start` waits (in stream order) for the work before, packs the messages, and copies the cells that the rank sends
-//!    to itself.
-//! 2. `poll`, called repeatedly, sends as soon as packing is done, lends windows (on fields, or on packed messages) to
-//!    neighbours that share memory, copies from the windows that they lend, and tests messages. It touches borrowed
-//!    memory only while the caller waits in `finish`.
+//!    to itself. On a host it also sends, and lends windows (on fields, or on packed messages) to neighbours that share memory.
+//! 2. `poll`, called repeatedly, does that on devices with streams as soon as packing is done, copies from the windows that
+//!    neighbours lend, and tests messages. It touches borrowed memory only while the caller waits in `finish`.
 //! 3. `finish` unpacks the rest, and makes the work after wait (in stream order) for it.
 //!
 //! Stretches of messages may lie in fields: from the end of the work before until the message is complete, the

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::domain::{Grid, IndexBox, IndexSet};
+use crate::pattern::Pattern;
 use crate::pattern::piece::{Cells, Piece};
-use crate::pattern::{Domains, Pattern};
 
 /// The cells of the domains of a pattern, with their ids.
 pub(super) struct Numbered<'p> {
@@ -17,13 +17,11 @@ pub(super) struct Numbered<'p> {
 impl<'p> Numbered<'p> {
     /// Those of a pattern that is not [too large](too_large).
     pub(super) fn of(pattern: &'p Pattern) -> Numbered<'p> {
-        match &pattern.inner.domains {
-            Domains::Unstructured { sets, .. } => Numbered { sets: sets.into(), grid: None },
-            Domains::Structured { grid, boxes, .. } => {
-                let sets: Vec<IndexSet> = boxes.iter().map(|owned| set_of(grid, owned)).collect();
-                Numbered { sets: sets.into(), grid: Some(grid) }
-            }
-        }
+        let Some(grid) = pattern.grid() else {
+            return Numbered { sets: pattern.index_sets().into(), grid: None };
+        };
+        let sets: Vec<IndexSet> = pattern.boxes().iter().map(|owned| set_of(grid, owned)).collect();
+        Numbered { sets: sets.into(), grid: Some(grid) }
     }
 
     /// The number of axes of the grid, if there is one.

@@ -154,7 +154,9 @@ impl<D: Device> Combining<D> {
                 let side = |end: End| Side::of_piece(field, PieceCells::at(end, piece));
                 let source = side(End::Source).turned(&piece.orientation);
                 let mut copies = Vec::new();
-                fill(&mut copies, &source, &side(End::Target), field, &piece.orientation)?;
+                if source.elements() > 0 {
+                    fill(&mut copies, &source, &side(End::Target), field, &piece.orientation)?;
+                }
                 local_bytes += bytes(&copies);
                 collected.add((own, number), position, &copies, Origin::Arrived);
             }
@@ -277,6 +279,9 @@ fn zeroing<D: Device>(binding: &Binding<'_, D>) -> Result<(Vec<CopyItem>, Vec<D:
         let zero = binding.device.allocate(element, MemoryKind::Device)?;
         for piece in binding.pattern.sends().values().flatten() {
             let halo = Side::of_piece(field, PieceCells::at(End::Source, piece));
+            if halo.elements() == 0 {
+                continue;
+            }
             copies.push(join(&halo.repeated(zero.pointer()), &halo, element, None)?);
         }
         zeros.push(zero);

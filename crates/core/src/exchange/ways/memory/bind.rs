@@ -184,7 +184,7 @@ fn direct_copies(
     Ok(items)
 }
 
-/// As [`direct_copies`], of one piece of the field at `position`.
+/// As [`direct_copies`], of one piece of the field at `position`; none if the piece is one of another pattern of a set.
 pub(crate) fn copies_of_piece(
     fields: &[(usize, BoundField)],
     position: usize,
@@ -193,6 +193,13 @@ pub(crate) fn copies_of_piece(
     lent: End,
 ) -> Result<Vec<CopyItem>, DeviceError> {
     let field = &fields[position].1;
+    let (own, domain) = match lent {
+        End::Source => (End::Target, piece.target_domain),
+        End::Target => (End::Source, piece.source_domain),
+    };
+    if field.block(own, domain).is_none() {
+        return Ok(Vec::new());
+    }
     let side = |end: End| {
         let cells = PieceCells::at(end, piece);
         if end != lent {

@@ -32,7 +32,8 @@ impl PartFields {
         if self.device.info().runs_on_host() {
             let Lease { memory, token, .. } = storage.lease()?;
             let blocks = blocks_from(memory.pointer(), blocks);
-            let all = shares(memory, sent, &blocks, field.element);
+            let own = sent.iter().filter(|piece| field.block(end, piece.source_domain).is_some());
+            let all = shares(memory, own, (field.first, &blocks), field.element);
             return all.then(|| FieldHandle { memory: MemoryToken::Shared(token.clone()), blocks });
         }
         let memory = storage.allocated().filter(|_| self.device.exports_memory())?;
@@ -59,11 +60,13 @@ impl PartFields {
         FieldHandle { memory, blocks }: &FieldHandle,
     ) -> Result<Option<MappedField>, TransportError> {
         let on_host = self.device.info().runs_on_host();
-        let element = self.fields[position].1.element;
+        let field = &self.fields[position].1;
+        let element = field.element;
         let (begin, owner): (Pointer, Arc<dyn Any + Send + Sync>) = match memory {
             MemoryToken::Shared(token) if on_host => {
                 let Some(memory) = from.transport().map(from.peer, token)? else { return Ok(None) };
-                if !shares(&memory, from.received(), blocks, element) {
+                let own = |piece: &&Piece| field.block(End::Target, piece.target_domain).is_some();
+                if !shares(&memory, from.received().iter().filter(own), (0, blocks), element) {
                     return Ok(None);
                 }
                 (memory.pointer(), Arc::new(memory))
@@ -119,17 +122,17 @@ fn lie_within(bytes: usize, blocks: &[(i64, BlockLayout)], element: ElementType)
     })
 }
 
-/// Whether the shared part of `memory` holds the cells of `pieces`.
-fn shares(
+/// Whether the shared part of `memory` holds the cells of `pieces`, which are read from these blocks of domains from `first` on.
+fn shares<'p>(
     memory: &SharedMemory,
-    pieces: &[Piece],
-    blocks: &[(i64, BlockLayout)],
+    pieces: impl IntoIterator<Item = &'p Piece>,
+    (first, blocks): (usize, &[(i64, BlockLayout)]),
     element: ElementType,
 ) -> bool {
     if memory.covers(0..memory.bytes()) {
         return lie_within(memory.bytes(), blocks, element);
     }
-    let ranges = ranges_of(pieces, blocks, element.bytes());
+    let ranges = ranges_of(pieces, (first, blocks), element.bytes());
     ranges.is_some_and(|ranges| ranges.into_iter().all(|range| memory.covers(range)))
 }
 

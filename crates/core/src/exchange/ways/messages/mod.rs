@@ -169,7 +169,8 @@ impl PartFields {
             let one_end_in_place = offered.in_place
                 || reached && targets.clone().all(|piece| in_place(field, piece, &offered.order).is_some());
             let bytes = |piece| Side::of_piece(field, piece).elements() * field.element.bytes();
-            let large = targets.all(|piece| bytes(piece) >= MIN_PIECE_BYTES);
+            // Pieces of other patterns of a set have none.
+            let large = targets.all(|piece| matches!(bytes(piece), 0 | MIN_PIECE_BYTES..));
             if one_end_in_place && (single || large) {
                 *way = Way::PieceByPiece;
             }
@@ -185,10 +186,11 @@ impl PartFields {
 
 /// Splits the cells of a message into chunks of at most `bytes`.
 pub(crate) fn in_chunks(
-    whole: Vec<PackedCells>,
+    mut whole: Vec<PackedCells>,
     fields: &[(usize, BoundField)],
     bytes: usize,
 ) -> Vec<Vec<PackedCells>> {
+    whole.retain(|packed| packed.cells.elements() > 0);
     let extents = whole.iter().map(|packed| PackedShape {
         along: packed.cells.extents(&packed.orientation),
         order: packed.order,
