@@ -19,8 +19,8 @@
 ! statuses below, and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not
 ! ready, no cells.
 module haloport
-  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, c_int32_t, &
-    c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, c_float, c_int, c_int8_t, &
+    c_int32_t, c_int64_t, c_intptr_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
@@ -340,13 +340,15 @@ module haloport
       integer(c_int32_t), intent(out) :: boxes
       integer(c_int64_t), intent(inout) :: lower(4, *), upper(4, *)
     end function
-    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, axes, vector, origin, &
-      fixed, in_flight, path, accumulate, zero_halo, plan, &
+    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, fields, of, of_sides, of_axes, &
+      axes, vector, origin, fixed, in_flight, path, accumulate, zero_halo, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, fixed, in_flight, zero_halo
+      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, fields, fixed, in_flight, zero_halo
+      type(c_ptr), intent(in) :: of(*)
+      integer(c_int32_t), intent(in) :: of_sides(*), of_axes(*)
       character(kind=c_char), intent(in) :: axes(*), vector(*), path(*), accumulate(*)
       integer(c_int64_t), intent(in) :: origin(*)
       type(c_ptr), intent(out) :: plan
@@ -1315,6 +1317,9 @@ contains
   ! With `fixed`, the plan keeps these arrays, which must not move or end before it. Neighbours that are threads of this process
   ! then copy straight from them; other processes of the node do so if the arrays are those of `hp_allocate`.
   !
+  ! With `patterns`, one for each field, fields may be of several patterns of one communicator: points of a staggered grid, cells and
+  ! edges of a mesh, halos of other widths. All travel in one message to each neighbour. `halo` and `lower` hold for all of their grids.
+  !
   ! `in_flight` is how many exchanges can be started and not finished at once, by default 1. With more, `start`, `finish` and
   ! `ready` need tickets.
   !
@@ -1325,7 +1330,7 @@ contains
   ! fixed order: 'sum', 'min', 'max', or 'replace', if no cell is in two halos. The halo is 0 afterwards with `zero_halo`.
   subroutine hp_plan_create(plan, pattern, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
-      axes, vector, halo, lower, fixed, in_flight, path, accumulate, zero_halo, stat, errmsg)
+      axes, vector, halo, lower, fixed, in_flight, path, accumulate, zero_halo, patterns, stat, errmsg)
     type(hp_plan), intent(out) :: plan
     type(hp_pattern), intent(in) :: pattern
     type(*), intent(inout), asynchronous :: a1(..)
@@ -1337,12 +1342,14 @@ contains
     integer, intent(in), optional :: in_flight
     character(*), intent(in), optional :: path, accumulate
     logical, intent(in), optional :: zero_halo
+    type(hp_pattern), intent(in), optional :: patterns(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(:), allocatable :: words, directions, way, combine
     integer(c_int64_t) :: origin(4)
-    integer(c_int32_t) :: keeps, flights, zeroes
-    integer :: axis_count
+    integer(c_int32_t) :: keeps, flights, zeroes, fields, side_counts(20), axis_counts(20)
+    type(c_ptr) :: handles(20)
+    integer :: axis_count, field
     origin = 0; keeps = 0; flights = 1; words = c_null_char
     directions = c_null_char; way = c_null_char; combine = c_null_char; zeroes = 0
     axis_count = min(max(int(pattern%axes), int(pattern%target_axes), 1), 4)
@@ -1361,8 +1368,21 @@ contains
     if (present(path)) way = trim(path)//c_null_char
     if (present(accumulate)) combine = trim(accumulate)//c_null_char
     if (present(zero_halo)) zeroes = flag(zero_halo)
+    fields = 0; handles = c_null_ptr; side_counts = 0; axis_counts = 0
+    if (present(patterns)) then
+      fields = int(min(size(patterns), size(handles)), c_int32_t)
+      if (size(patterns) < 1 .or. size(patterns) > size(handles)) &
+        call complain('patterns', 'one for each field, 1 to', size(handles), size(patterns))
+      do field = 1, int(fields)
+        handles(field) = patterns(field)%handle
+        side_counts(field) = patterns(field)%sides
+        axis_counts(field) = patterns(field)%axes
+      end do
+      if (.not. all([(c_associated(handles(field)), field=1, int(fields))])) call hpf_complain( &
+        'patterns: expected patterns that were made, found one that was not, or was freed'//c_null_char)
+    end if
     call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, pattern%target_sides, pattern%target_axes, &
-      words, directions, origin, keeps, flights, way, combine, zeroes, plan%handle, &
+      fields, handles, side_counts, axis_counts, words, directions, origin, keeps, flights, way, combine, zeroes, plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'hp_plan_create', stat, errmsg)
   end subroutine

@@ -437,7 +437,7 @@ static int count_of(CFI_cdesc_t *const *arrays) {
  * A field has as many arrays as there are `sides`: one for each domain, of a redistribution for those of the source and of the target,
  * which has the last `target_sides` of them, and another number of axes if only one of the two is a grid.
  */
-int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32_t target_sides, int32_t target_axes, const char *axes, const char *vector, const int64_t *origin,
+int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32_t target_sides, int32_t target_axes, int32_t fields, hp_pattern *const *of, const int32_t *of_sides, const int32_t *of_axes, const char *axes, const char *vector, const int64_t *origin,
     int32_t fixed, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
@@ -448,10 +448,17 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
     hpf_plan *made = calloc(1, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
     if (complained() || count < 0) wrong = HP_ARGUMENT;
-    if (!wrong && count % sides != 0) wrong = refused("expected as many arrays of each field as it has domains, of a redistribution those of the source and then those of the "
+    int each[MOST_ARRAYS], in_all = 0; /* of each array the number of its field, if these have patterns of their own */
+    for (int field = 0; field < fields; field++)
+        for (int side = 0; side < of_sides[field]; side++, in_all++)
+            if (in_all < MOST_ARRAYS) each[in_all] = field;
+    if (!wrong && fields > 0 && count != in_all) wrong = refused("patterns: expected an array for each domain of each of them, found another number of arrays", -1);
+    if (!wrong && fields == 0 && count % sides != 0) wrong = refused("expected as many arrays of each field as it has domains, of a redistribution those of the source and then those of the "
                                                      "target, found fewer of the last field", count - 1);
     for (int place = 0; place < count && !wrong; place++) {
-        wrong = describe(arrays[place], place, place % sides < sides - target_sides ? grid_axes : target_axes, axes, vector, origin, &like[place]);
+        int own_axes = fields > 0 ? of_axes[each[place]] : place % sides < sides - target_sides ? grid_axes : target_axes;
+        wrong = describe(arrays[place], place, own_axes, axes, vector, origin, &like[place]);
+        like[place].of = fields > 0 ? of[each[place]] : NULL;
         data[place] = arrays[place]->base_addr;
         made->like[place].element_bytes = arrays[place]->elem_len, made->like[place].axes = arrays[place]->rank;
         for (int axis = 0; axis < arrays[place]->rank && axis < MOST_AXES; axis++) {
@@ -475,7 +482,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
         return wrong;
     }
     /* Unless the plan is fixed, the addresses tell on which device the arrays are. */
-    hp_status status = hp_plan_create(pattern, count / sides, like, data, &options, &made->plan);
+    hp_status status = hp_plan_create(pattern, fields > 0 ? fields : count / sides, like, data, &options, &made->plan);
     made->arrays = count;
     if (status == HP_OK)
         *plan = made;

@@ -300,6 +300,8 @@ typedef struct hp_array {
     int32_t vector[4];         /* of vectors, HP_CELLS + k for each component: the axis of the grid along which it points. Across
                                   the edges of a cubed sphere and the fold of a tripolar grid, components are exchanged and
                                   change their signs. All 0: scalars */
+    const hp_pattern *of;      /* of the first array of a field of a plan, null or another pattern of the same communicator: the field is
+                                  one of that, and has an array for each of its domains on this rank */
 } hp_array;
 
 /* --- Plans and exchanges ------------------------------------------------------------------------------------------------- */
@@ -369,7 +371,9 @@ typedef struct hp_options {
 #define HP_OPTIONS_INIT HP_INIT(hp_options)
 
 /*
- * Prepares exchanges of `fields` fields: `like` has the arrays of field 0 for each domain of this rank, then those of field 1,
+ * Prepares exchanges of `fields` fields, which travel in one message to each neighbour, also those of several patterns (`of` of an
+ * hp_array): points of a staggered grid, cells and edges of a mesh, halos of other widths. `like` has the arrays of field 0 for each
+ * domain of this rank, then those of field 1,
  * and so on. On a rank without domains it has one for each field, of which the type, the device and `vector` are read. `data` has
  * the address of the first element of each, index 0 along all axes; unless the plan is fixed, addresses only tell the device, and any
  * of them, or `data`, may be null. `options` may be null. Collective.

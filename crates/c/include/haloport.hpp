@@ -185,6 +185,27 @@ hp_array describe(const V &view, const std::vector<int> &roles = {}) {
 /// An array that is described already.
 inline const hp_array &describe(const hp_array &array) { return array; }
 
+/// A view of a field of another pattern than that of its plan, as an argument of the constructors of plans and of `plan::fixed`; roles as in
+/// `describe`. Calls of the plan take the view itself.
+template <class V>
+struct field_of {
+    const hp_pattern *pattern;
+    const V &view;
+    std::vector<int> roles;
+};
+
+template <class Pattern, class V>
+field_of<V> of(const Pattern &pattern, const V &view, const std::vector<int> &roles = {}) {
+    return {pattern.get(), view, roles};
+}
+
+template <class V>
+hp_array describe(const field_of<V> &field) {
+    hp_array made = describe(field.view, field.roles);
+    made.of = field.pattern;
+    return made;
+}
+
 /// The version and the devices of this machine, as JSON.
 inline std::string describe_machine() { return detail::text(hp_describe); }
 
@@ -636,22 +657,34 @@ private:
     plan() = default;
 
     void make(const pattern &of, std::int32_t arrays, const hp_array *like, void *const *data, const hp_options &with) {
-        const std::vector<bool> row = of.row();
-        const std::size_t count = static_cast<std::size_t>(arrays), per_field = row.size();
+        const std::vector<bool> own = of.row();
+        const std::size_t count = static_cast<std::size_t>(arrays);
+        std::int32_t fields = 0;
         hp_plan *made = nullptr;
-        if (count % per_field != 0) {
-            hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
-            throw error(HP_ARGUMENT, "expected a multiple of " + std::to_string(per_field) +
-                                         " arrays, as each field has one for each domain, found " + std::to_string(arrays) + " arrays");
+        for (std::size_t first = 0; first < count; fields++) {
+            const std::vector<bool> row = like[first].of ? row_of(like[first].of) : own;
+            if (first + row.size() > count) {
+                hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
+                throw error(HP_ARGUMENT, "expected " + std::to_string(row.size()) + " arrays of field " + std::to_string(fields) +
+                                             ", one for each domain, found " + std::to_string(count - first));
+            }
+            has_address_.insert(has_address_.end(), row.begin(), row.end());
+            first += row.size();
         }
-        for (std::size_t place = 0; place < count; place++) has_address_.push_back(row[place % per_field]);
         std::vector<void *> addresses(data, data + count);
         addresses.push_back(nullptr);
         taken(addresses.data());
-        check(hp_plan_create(of.get(), static_cast<std::int32_t>(count / per_field), like, addresses.data(), &with, &made));
+        check(hp_plan_create(of.get(), fields, like, addresses.data(), &with, &made));
         handle_.reset(made);
         fixed_ = with.fixed != 0;
         layouts_.assign(like, like + count);
+    }
+
+    // The arrays of a field of another pattern: whether each has an address.
+    static std::vector<bool> row_of(const hp_pattern *of) {
+        std::int32_t domains = 0;
+        hp_pattern_domain(of, &domains, 0, nullptr, nullptr, nullptr); // a wrong one is refused when the plan is made
+        return std::vector<bool>(domains > 0 ? static_cast<std::size_t>(domains) : 1, domains > 0);
     }
 
     void check_layouts(std::size_t) const {}
@@ -692,6 +725,10 @@ private:
     }
 
     template <class V>
+    static void *address(const field_of<V> &field) {
+        return address(field.view);
+    }
+    template <class V>
     static void *address(const V &view) {
         using pointer = decltype(detail::data_of(view));
         static_assert(!std::is_const_v<std::remove_pointer_t<pointer>>, "exchanges write into halos");
@@ -729,6 +766,10 @@ private:
         return const_cast<void *>(static_cast<const void *>(detail::data_of(view)));
     }
     static void *place(const hp_array &) { return nullptr; }
+    template <class V>
+    static void *place(const field_of<V> &field) {
+        return place(field.view);
+    }
 
     detail::handle<hp_plan, hp_plan_free> handle_;
     // Of each array.

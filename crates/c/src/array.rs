@@ -8,7 +8,9 @@ use haloport::field::{ArrayShape, AxisRole};
 
 use crate::arguments::{Struct, check_beyond, count, text};
 use crate::boxes::AXES;
+use crate::domains::AnyPattern;
 use crate::element::{BYTES, element_type};
+use crate::handle::Handle;
 use crate::status::Failure;
 
 /// The most axes of an array.
@@ -27,9 +29,10 @@ pub(crate) struct CArray {
     pub(crate) origin: [i64; AXES],
     pub(crate) device: *const c_char,
     pub(crate) vector: [i32; VECTOR],
+    pub(crate) of: Handle<AnyPattern>,
 }
 
-// SAFETY: numbers, and a pointer that may be null.
+// SAFETY: numbers, and pointers and a handle that may be null.
 unsafe impl Struct for CArray {
     const FIRST: usize = offset_of!(CArray, vector);
 }

@@ -11,7 +11,8 @@ use haloport::{AnyDevice, AnyField, ElementType};
 use crate::arguments::{check_row, sized, slice};
 use crate::array::{CArray, device_name, element_of, shape_of, vector_of};
 use crate::device::{self, Place};
-use crate::domains::Domains;
+use crate::domains::{AnyPattern, Domains, FieldPatterns};
+use crate::handle::Handle;
 use crate::memory;
 use crate::status::Failure;
 use crate::stream::Queue;
@@ -68,37 +69,63 @@ impl Field {
     }
 }
 
-/// The fields that `like` describes, each with an array for each domain of each of the `sides`; for a side without domains on
+/// The patterns of the fields that `like` describes, and the number of their addresses.
+///
+/// # Safety
+/// `like` is as the header says of `hp_plan_create`.
+pub(crate) unsafe fn patterns_of(
+    (handle, pattern): (Handle<AnyPattern>, &AnyPattern),
+    fields: usize,
+    like: *const CArray,
+) -> Result<(FieldPatterns, usize), Failure> {
+    let mut patterns = FieldPatterns::new(handle, pattern);
+    let (mut arrays, mut addresses): (usize, usize) = (0, 0);
+    for _ in 0..fields {
+        let name = format!("like[{arrays}]");
+        check_row(like, arrays.saturating_add(1), "like")?;
+        // SAFETY: the caller's promise.
+        let of = unsafe { sized(like, arrays, &name)? }.of;
+        let sides = patterns
+            .add(of)
+            .map_err(|Failure { status, text }| Failure { status, text: format!("{name}.of: {text}") })?;
+        arrays = arrays.saturating_add(members(sides).len());
+        addresses = addresses.saturating_add(addresses_of(sides));
+    }
+    check_row(like, arrays, "like")?;
+    Ok((patterns, addresses))
+}
+
+/// The fields that `like` describes, each with an array for each domain of each side of its pattern; for a side without domains on
 /// this rank with one array, of which only the type and the device count. `data` has no addresses for these; it may be empty.
 ///
 /// # Safety
 /// The pointers are as the header says of `hp_plan_create`.
 pub(crate) unsafe fn fields_of(
-    sides: &[Domains],
+    patterns: &FieldPatterns,
     fields: usize,
     like: *const CArray,
     data: &[*mut c_void],
     (queue, threads): (Option<&Queue>, usize),
 ) -> Result<Vec<Field>, Failure> {
-    let members = members(sides);
-    check_row(like, fields.saturating_mul(members.len()), "like")?;
-    let addresses = addresses_of(sides);
-    // Their number is a mere claim until their arrays have been read.
+    let (mut first, mut first_of_data) = (0, 0);
     let mut made: Vec<Field> = Vec::new();
     for number in 0..fields {
-        let first = number * members.len();
-        let data = data.get(number * addresses..).unwrap_or(&[]);
-        let row = Row { like, first, data, first_of_data: number * addresses };
+        let sides = patterns.sides(number);
+        let members = members(sides);
+        let data = data.get(first_of_data..).unwrap_or(&[]);
+        let row = Row { like, first, data, first_of_data };
         // SAFETY: the caller's promise.
         let field = unsafe { row.field(sides, &members, queue, threads)? };
         field.layout().map_err(|Failure { text, .. }| Failure::argument(format!("like[{first}]: {text}")))?;
         made.push(field);
+        first += members.len();
+        first_of_data += addresses_of(sides);
     }
     Ok(made)
 }
 
 /// The number of addresses of a field.
-pub(crate) fn addresses_of(sides: &[Domains]) -> usize {
+fn addresses_of(sides: &[Domains]) -> usize {
     sides.iter().map(|side| side.cells.len()).sum()
 }
 

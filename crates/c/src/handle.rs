@@ -84,6 +84,11 @@ impl<T: Kind> Handle<T> {
         self.0 == 0
     }
 
+    /// Whether both are the same handle.
+    pub(crate) fn is(self, other: Handle<T>) -> bool {
+        self.0 == other.0
+    }
+
     /// The value, locked for one call at a time.
     pub(crate) fn get(self) -> Result<Held<T>, Failure> {
         let slot = self.found()?;

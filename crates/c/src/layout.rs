@@ -49,7 +49,7 @@ pub fn layouts() -> Vec<Layout> {
         layout!("hp_list", CList { size "size", rank "rank", cells "cells", at "at" }),
         layout!("hp_array", CArray {
             size "size", kind "type", element_bytes "element_bytes", axes "axes", extent "extent", stride "stride",
-            role "role", origin "origin", device "device", vector "vector",
+            role "role", origin "origin", device "device", vector "vector", of "of",
         }),
         layout!("hp_options", COptions {
             size "size", fixed "fixed", in_flight "in_flight", threads "threads", path "path",

@@ -128,6 +128,11 @@ unsafe fn layouts(
                 "{name}.device: expected null, memory of the host, found {device:?}"
             )));
         }
+        if !array.of.is_null() {
+            return Err(Failure::argument(format!(
+                "{name}.of: expected null, as memory is for its pattern, found one"
+            )));
+        }
         if element_of(&array, &name)? != element {
             return Err(Failure::argument(format!(
                 "{name}.type: expected {}, as of like[0], found another",

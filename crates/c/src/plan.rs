@@ -11,8 +11,8 @@ use haloport::{AnyDevice, BindOptions, DataPath, Exchange, Passed};
 use crate::arguments::{Struct, check_place, clear, count, expect_zero, make, sized, slice, text, write};
 use crate::array::CArray;
 use crate::comm::agree;
-use crate::domains::{AnyPattern, Domains, any_of_handle};
-use crate::fields::{Field, addresses_of, data_of, empty, fields_of, span_of, take, wrong_address};
+use crate::domains::{AnyPattern, FieldPatterns, any_of_handle};
+use crate::fields::{Field, data_of, empty, fields_of, patterns_of, span_of, take, wrong_address};
 use crate::flights::{Flight, Flights, NO_TICKET, Ticket};
 use crate::handle::{Handle, kind};
 use crate::status::{Failure, Status, call};
@@ -72,6 +72,7 @@ kind!(Prepared, "hp_plan", 0x486c);
 /// The arguments of a plan, checked on this rank.
 struct Checked {
     fields: Vec<Field>,
+    patterns: FieldPatterns,
     /// Of a fixed plan, the address of each block.
     addresses: Vec<Pointer>,
     fixed: bool,
@@ -93,9 +94,10 @@ unsafe extern "C" fn hp_plan_create(
     call("hp_plan_create", || {
         // SAFETY: by the contract of the header.
         unsafe { clear(made) };
-        let pattern = any_of_handle(pattern)?;
+        let of = pattern;
+        let pattern = any_of_handle(of)?;
         // SAFETY: by the contract of the header.
-        let checked = unsafe { Checked::new(pattern.sides(), fields, like, data, options) };
+        let checked = unsafe { Checked::new((of, &pattern), fields, like, data, options) };
         let checked = checked.and_then(|checked| check_place(made).map(|()| checked));
         let checked = agree(pattern.comm(), checked)?;
         // SAFETY: by the contract of the header; the memory of a fixed plan lives as long as the plan.
@@ -184,7 +186,7 @@ impl Checked {
     /// # Safety
     /// The pointers are as the header says.
     unsafe fn new(
-        sides: &[Domains],
+        pattern: (Handle<AnyPattern>, &AnyPattern),
         fields: i32,
         like: *const CArray,
         data: *const *mut c_void,
@@ -198,9 +200,11 @@ impl Checked {
         let options = unsafe { options_of(options)? };
         let Options { fixed, in_flight, threads, path, queue, accumulate, zero_halo } = options;
         // SAFETY: as above.
-        let data = unsafe { data_of(data, fields.saturating_mul(addresses_of(sides)), fixed)? };
+        let (patterns, addresses) = unsafe { patterns_of(pattern, fields, like)? };
         // SAFETY: as above.
-        let made = unsafe { fields_of(sides, fields, like, data, (queue.as_ref(), threads))? };
+        let data = unsafe { data_of(data, addresses, fixed)? };
+        // SAFETY: as above.
+        let made = unsafe { fields_of(&patterns, fields, like, data, (queue.as_ref(), threads))? };
         let mut addresses = Vec::new();
         if fixed {
             take(data, &empty(&made), &mut addresses)?;
@@ -209,7 +213,7 @@ impl Checked {
         if let Some(combine) = accumulate {
             options = options.accumulate(combine);
         }
-        Ok(Checked { fields: made, addresses, fixed, options, in_flight, queue })
+        Ok(Checked { fields: made, patterns, addresses, fixed, options, in_flight, queue })
     }
 }
 
@@ -266,7 +270,7 @@ impl Prepared {
     /// # Safety
     /// The memory of a fixed plan is as the header says, and lives as long as the plan.
     unsafe fn new(pattern: &AnyPattern, checked: Checked) -> Result<Prepared, Failure> {
-        let Checked { fields, addresses, fixed, options, in_flight, queue } = checked;
+        let Checked { fields, patterns, addresses, fixed, options, in_flight, queue } = checked;
         let mut devices: Vec<AnyDevice> = Vec::new();
         let mut placed = Vec::new();
         for field in &fields {
@@ -288,10 +292,10 @@ impl Prepared {
                 // SAFETY: the caller's promise.
                 made.extend(unsafe { field.at(&mut addresses)? });
             }
-            pattern.bind(made, options)?
+            pattern.bind(made, &patterns, options)?
         } else {
             let layouts = fields.iter().map(Field::layout).collect::<Result<Vec<_>, Failure>>()?;
-            pattern.plan_layouts(&layouts, options)?
+            pattern.plan_layouts(layouts, &patterns, options)?
         };
         Ok(Prepared {
             exchange,

@@ -134,6 +134,11 @@ impl Communicator {
         }
     }
 
+    /// Whether both are handles to one communicator.
+    pub(crate) fn is_same(&self, other: &Communicator) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     pub(crate) fn get(&self) -> PyResult<&haloport::Communicator> {
         process::check()?;
         self.inner.comm.get()

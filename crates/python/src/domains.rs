@@ -104,7 +104,7 @@ impl GridsOfFields {
     /// it is.
     pub(crate) fn of(own: &Domains, grids: &Bound<'_, PyAny>, fields: usize) -> PyResult<GridsOfFields> {
         let py = grids.py();
-        let each = own.comm.agree(py, each_of(grids, fields))?;
+        let each = own.comm.agree(py, each_of(own, grids, fields))?;
         let mut once: Vec<&Arc<Domains>> = Vec::new();
         let mut numbers = Vec::new();
         for domains in &each {
@@ -121,8 +121,8 @@ impl GridsOfFields {
     }
 }
 
-/// The domains of the grid or the mesh of each field.
-fn each_of(grids: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Arc<Domains>>> {
+/// The domains of the grid or the mesh of each field, on the communicator of `own`.
+fn each_of(own: &Domains, grids: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Arc<Domains>>> {
     let found = entries(grids, "grids", "a Grid or a Mesh for each field")?.take(fields + 1);
     let found = found.map(|grid| OwnedDomains::of(&grid?, "grids")).collect::<PyResult<Vec<_>>>()?;
     if found.len() != fields || fields == 0 {
@@ -130,6 +130,11 @@ fn each_of(grids: &Bound<'_, PyAny>, fields: usize) -> PyResult<Vec<Arc<Domains>
         return Err(PyValueError::new_err(format!(
             "grids: expected a Grid or a Mesh for each of {fields} fields, found {found}"
         )));
+    }
+    if !found.iter().all(|domains| domains.comm.is_same(&own.comm)) {
+        return Err(PyValueError::new_err(
+            "grids: expected grids of one communicator, found others; make all with one `haloport.Communicator`",
+        ));
     }
     Ok(found)
 }

@@ -1,9 +1,10 @@
 //! Plans: exchanges of arrays, prepared once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use haloport::comm::Reach;
+use haloport::comm::{Reach, TransportError};
 use haloport::exchange::{Combine, Description, FieldLayout, OfPattern, SourceTarget};
 use haloport::{AnyDevice, AnyField, BindOptions, DataPath, Exchange, Passed as PassedFields, Reduction};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -29,7 +30,7 @@ use crate::layout::{Layout, axes_of};
 use crate::memory::address;
 use crate::order::Order;
 use crate::pending::Pending;
-use crate::prepared::{PlanOptions, Prepared, PreparedField, changed};
+use crate::prepared::{FieldTypes, PlanOptions, Prepared, PreparedField, changed};
 use crate::process;
 
 /// An exchange, prepared for arrays of certain layouts: what `plan` of a grid, a mesh or a redistribution returns.
@@ -317,33 +318,37 @@ impl Plan {
         // A rank with an invalid argument tells the others, which would wait for it.
         let prepared = match domains.comm().agree_unless(py, prepared, Prepared::is_untyped)? {
             Agreed::Value(prepared) => prepared,
-            Agreed::Unless(prepared) => Plan::typed(py, domains, prepared)?,
+            Agreed::Unless(prepared) => Plan::typed(py, domains, prepared, fields.len())?,
         };
         Plan::make(py, domains, prepared)
     }
 
-    /// Collective: gives fields of ranks without domains, if they are empty lists, the types of the fields of the lowest rank
-    /// that has domains.
-    fn typed(py: Python<'_>, domains: &ArrayDomains<'_>, prepared: PyResult<Prepared>) -> PyResult<Prepared> {
+    /// Collective: gives fields of ranks without domains, if they are empty lists, their types: those of the lowest rank that knows
+    /// them. `count` is the number of fields on this rank.
+    fn typed(
+        py: Python<'_>,
+        domains: &ArrayDomains<'_>,
+        prepared: PyResult<Prepared>,
+        count: usize,
+    ) -> PyResult<Prepared> {
         let comm = domains.comm().get()?;
-        let known = prepared.as_ref().ok().filter(|prepared| !prepared.is_untyped());
-        let first = if known.is_some() { comm.rank() as u64 } else { u64::MAX };
-        let types = known.map(Prepared::types).unwrap_or_default();
+        let mine = prepared.as_ref().map(Prepared::types).unwrap_or_default();
         let types = py.detach(|| {
-            let first = comm.all_reduce(first, Reduction::Min).or_raise()?;
-            // Without such a rank there is an error below.
-            let root = usize::try_from(first).ok().filter(|root| *root < comm.size());
-            root.map(|root| comm.broadcast(root, &types).or_raise()).transpose()
+            let most = comm.all_reduce(count as u64, Reduction::Max)?;
+            let knows = |field: usize| mine.get(field).is_some_and(Option::is_some);
+            let rank_if = |known: bool| if known { comm.rank() as u64 } else { u64::MAX };
+            let mut first: Vec<u64> = (0..most as usize).map(|field| rank_if(knows(field))).collect();
+            comm.all_reduce(&mut first, Reduction::Min)?;
+            let mut types: FieldTypes = vec![None; first.len()];
+            for rank in first.iter().copied().filter(|rank| *rank != u64::MAX).collect::<BTreeSet<_>>() {
+                let of_rank: FieldTypes = comm.broadcast(rank as usize, &mine)?;
+                let those = types.iter_mut().zip(of_rank).zip(&first).filter(|(_, first)| **first == rank);
+                those.for_each(|((field, found), _)| *field = found);
+            }
+            Ok::<_, TransportError>(types)
         });
-        let types = types?;
-        let typed = prepared.and_then(|prepared| match &types {
-            Some(types) => prepared.take_types(types),
-            None => Err(PyTypeError::new_err(
-                "field 0: expected an array on some rank, found none; on ranks without domains pass an array of `empty`, \
-                 which has a type",
-            )),
-        });
-        domains.comm().agree(py, typed)
+        let types = types.or_raise()?;
+        domains.comm().agree(py, prepared.and_then(|prepared| prepared.take_types(&types)))
     }
 
     /// Collective: makes the plan.

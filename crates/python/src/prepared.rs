@@ -63,8 +63,8 @@ pub(crate) struct PreparedField {
     is_untyped: bool,
 }
 
-/// The element types of fields, and what their elements mean.
-pub(crate) type FieldTypes = Vec<(ElementType, String)>;
+/// The element type of each field, and what its elements mean; `None` of a field whose type is not known.
+pub(crate) type FieldTypes = Vec<Option<(ElementType, String)>>;
 
 /// An array that a fixed plan keeps.
 struct Memory {
@@ -114,6 +114,9 @@ impl Prepared {
         if domains.redistribution.is_some() {
             prepared.fields.chunks_exact_mut(2).for_each(PreparedField::complete_pair);
             prepared.check_pairs()?;
+        }
+        if domains.grids.is_some() {
+            prepared.place_with_others();
         }
         prepared.check_unchanged(fields.py())?;
         if prepared.options.fixed
@@ -234,25 +237,34 @@ impl Prepared {
         self.fields.iter().any(|field| field.is_untyped)
     }
 
-    /// The types of the fields.
+    /// The types of the fields, as far as this rank knows them.
     pub(crate) fn types(&self) -> FieldTypes {
-        self.fields.iter().map(|field| (field.element, field.meaning.clone())).collect()
+        let known = |field: &PreparedField| (field.element, field.meaning.clone());
+        self.fields.iter().map(|field| (!field.is_untyped).then(|| known(field))).collect()
     }
 
-    /// Gives the fields whose types are not known those of another rank's fields.
+    /// Gives the fields whose types are not known those of other ranks' fields.
     pub(crate) fn take_types(mut self, types: &FieldTypes) -> PyResult<Prepared> {
-        let count = self.fields.len();
         for (index, field) in self.fields.iter_mut().enumerate().filter(|(_, field)| field.is_untyped) {
-            let Some((element, meaning)) = types.get(index) else {
-                return Err(PyValueError::new_err(format!(
-                    "expected the fields of the other ranks, {}, found {count}; pass as many on all ranks",
-                    types.len()
+            let Some((element, meaning)) = types.get(index).cloned().flatten() else {
+                return Err(PyTypeError::new_err(format!(
+                    "field {index}: expected an array on some rank, found none; pass as many fields on all ranks, and on those \
+                     without domains an array of `empty`, which has a type"
                 )));
             };
-            (field.element, field.meaning, field.is_untyped) = (*element, meaning.clone(), false);
-            field.device.field_layout(*element, &field.vector, Vec::new())?;
+            field.device.field_layout(element, &field.vector, Vec::new())?;
+            (field.element, field.meaning, field.is_untyped) = (element, meaning, false);
         }
         Ok(self)
+    }
+
+    /// Puts fields without domains on this rank beside the others of a plan of several grids: on other ranks, they share a device.
+    fn place_with_others(&mut self) {
+        let placed = self.fields.iter().find(|field| !field.blocks.is_empty());
+        if let Some(device) = placed.map(|field| field.device.clone()) {
+            let without = self.fields.iter_mut().filter(|field| field.blocks.is_empty());
+            without.for_each(|field| field.device = device.clone());
+        }
     }
 
     /// Checks that the arrays of a fixed plan are where they were when their addresses were taken: code of Python that

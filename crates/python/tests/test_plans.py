@@ -879,12 +879,12 @@ def test_empty_lists_of_a_rank_without_domains(ranks: Ranks) -> None:
                 assert (v[0], v[-1]) == (before, after)
                 fixed or plan.functional(u, v)
         # All ranks get errors, and go on.
-        with pytest.raises((ValueError, TypeError), match="expected the fields of the other ranks, 1, found 2"):
+        with pytest.raises((ValueError, TypeError), match="field 1: expected an array on some rank, found none"):
             grid.plan(*([[], []] if last else [np.zeros(6)]))
         with pytest.raises((ValueError, BufferError), match="read-only"):
             grid.plan([] if last else np.frombuffer(bytes(48)))
         nowhere = haloport.Mesh.of_domains([], comm=comm)
-        with pytest.raises((TypeError, ValueError), match="found none; on ranks without domains"):
+        with pytest.raises((TypeError, ValueError), match="field 0: expected an array on some rank, found none"):
             nowhere.plan([])
         nowhere.plan(np.zeros(0))(np.zeros(0))
         # A list is empty by mistake on a rank with domains.
@@ -1004,6 +1004,22 @@ def test_fields_of_several_grids(ranks: Ranks, options: dict[str, Any]) -> None:
     ranks()(check)
 
 
+def test_fields_of_grids_that_are_on_other_ranks(ranks: Ranks) -> None:
+    """No rank has domains of all grids, and fields of others are empty lists."""
+
+    def check(comm: Comm) -> None:
+        comm = haloport.Communicator(comm)
+        first, last = comm.rank == 0, comm.rank == comm.size - 1
+        ocean = haloport.Grid((6,), periodic=True, domains=[((0,), (6,))] if first else [], comm=comm)
+        air = haloport.Grid((4, 3), periodic=True, domains=[((0, 0), (4, 3))] if last else [], comm=comm)
+        u: Any = np.arange(8.0) if first else []
+        v: Any = np.arange(30, dtype="i4").reshape(6, 5) if last else []
+        ocean.plan(u, v, grids=[ocean, air])(u, v)
+        assert not first or (u[0], u[7]) == (6, 1)
+        assert not last or (v[0, 0], v[5, 4]) == (23, 6)
+    ranks(3)(check)
+
+
 def test_wrong_grids(ranks: Ranks) -> None:
     def check(comm: Comm) -> None:
         comm = haloport.Communicator(comm)
@@ -1015,6 +1031,7 @@ def test_wrong_grids(ranks: Ranks) -> None:
             ([grid, "wide"], TypeError, "grids: expected a Grid or a Mesh, found str"),
             (7, TypeError, "grids: expected a Grid or a Mesh for each field"),
             ([other, grid], ValueError, "field 0"),
+            ([grid, haloport.Grid((8, 4), comm=haloport.threads(1)[0])], ValueError, "grids: expected grids of one communicator"),
         ):
             with pytest.raises(error, match=text):
                 grid.plan(u, v, grids=grids)

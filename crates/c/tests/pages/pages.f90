@@ -129,9 +129,9 @@ contains
   subroutine staggered(comm)
     type(hp_comm), intent(in) :: comm
     integer, parameter :: nx = 12, ny = 9
-    type(hp_pattern) :: eastward, cells, nodes, probe
+    type(hp_pattern) :: eastward, tracers, cells, nodes, probe
     type(hp_plan) :: plan
-    real(real64), allocatable :: u(:, :, :), velocity(:, :)
+    real(real64), allocatable :: u(:, :, :), salt(:, :), velocity(:, :)
     integer :: low(2), high(2)
     call hp_pattern_create(probe, comm, [nx, ny], halo=[1], fold='corner', points='east-edges')
     call probe%with_halo(low, high)
@@ -141,7 +141,15 @@ contains
     ! page: docs/fields.md 1
     call plan%update(u)
     call require(any(abs(u - rank) > 0), 'a halo on a tripolar grid')
-    call plan%free(); call eastward%free()
+    call plan%free()
+
+    call hp_pattern_create(tracers, comm, [nx, ny], halo=[1], fold='corner')
+    call tracers%with_halo(low, high)
+    allocate (salt(low(1):high(1), low(2):high(2)))
+    salt = rank; u = rank
+    ! page: docs/fields.md 3
+    call require(any(abs(u - rank) > 0) .and. any(abs(salt - rank) > 0), 'halos of two kinds of points')
+    call plan%free(); call tracers%free(); call eastward%free()
 
     call hp_pattern_create(probe, comm, [nx, ny], halo=[2], clipped=.true.)
     call probe%owned(low, high)

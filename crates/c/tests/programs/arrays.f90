@@ -36,6 +36,7 @@ program arrays
   call accumulated()
   call tripolar()
   call described()
+  call several_patterns()
   call grid%free()
   call comms(1)%free()
   if (failures > 0) error stop 1
@@ -474,6 +475,41 @@ contains
     call refused(stat, text, 'points')
     call hp_pattern_create(made, comms(1), [n + 1, m], halo=[1], fold='cell', stat=stat, errmsg=text)
     call refused(stat, text, 'even')
+  end subroutine
+
+  ! A grid with a wider halo, and a mesh of two domains, beside the grid of the plan.
+  subroutine several_patterns()
+    type(hp_pattern) :: narrow, wide, ring, unmade
+    type(hp_plan) :: plan
+    real(real64) :: u(0:5), w(-1:6)
+    integer(int32) :: one(3), two(3)
+    integer :: stat
+    character(300) :: text
+    call hp_pattern_create(narrow, comms(1), [4], halo=[1], periodic=[.true.])
+    call hp_pattern_create(wide, comms(1), [4], halo=[2], periodic=[.true.])
+    call hp_pattern_create(ring, comms(1), [1, 2, 3, 3, 4, 1], [.true., .true., .false., .true., .true., .false.], counts=[3, 3])
+    u = [-1, 1, 2, 3, 4, -1]; w = [-1, -1, 10, 20, 30, 40, -1, -1]
+    one = [7, 8, -1]; two = [9, 6, -1]
+    call hp_plan_create(plan, narrow, w, one, two, u, patterns=[wide, ring, narrow])
+    call plan%update(w, one, two, u)
+    call check(all(nint(u) == [4, 1, 2, 3, 4, 1]), 'a narrow halo beside others')
+    call check(all(nint(w) == [30, 40, 10, 20, 30, 40, 10, 20]), 'a wide halo beside others')
+    call check(all(one == [7, 8, 9]) .and. all(two == [9, 6, 7]), 'domains of a mesh beside grids')
+    call plan%free()
+    call hp_plan_create(plan, narrow, u, w, patterns=[narrow, wide], fixed=.true., accumulate='sum', zero_halo=.true.)
+    u = [1, 0, 0, 0, 0, 2]; w = [1, 2, 0, 0, 0, 0, 3, 4]
+    call plan%update(u, w)
+    call check(all(nint(u) == [0, 2, 0, 0, 1, 0]) .and. all(nint(w) == [0, 0, 3, 4, 1, 2, 0, 0]), 'two halos that are accumulated')
+    call plan%free()
+    call hp_plan_create(plan, narrow, u, w, patterns=[narrow], stat=stat, errmsg=text)
+    call refused(stat, text, 'patterns: expected an array')
+    call hp_plan_create(plan, narrow, u, one, patterns=[narrow, ring], stat=stat, errmsg=text)
+    call refused(stat, text, 'patterns: expected an array')
+    call hp_plan_create(plan, narrow, u, w, patterns=[narrow, unmade], stat=stat, errmsg=text)
+    call refused(stat, text, 'that were made')
+    call hp_plan_create(plan, narrow, w, u, patterns=[narrow, wide], stat=stat, errmsg=text)
+    call refused(stat, text, 'array 1')
+    call narrow%free(); call wide%free(); call ring%free()
   end subroutine
 
   subroutine described()

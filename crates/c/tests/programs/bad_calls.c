@@ -248,6 +248,23 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
         like = six(), like.size = 7 * size;
         REFUSED(HP_ARGUMENT, "like[0].size", hp_plan_create(pattern, 1, &like, NULL, NULL, &made));
     }
+    hp_array of_others[] = {six(), six()};
+    of_others[1].of = pattern;
+    CHECK(hp_plan_create(pattern, 2, of_others, NULL, NULL, &made));
+    CHECK(hp_plan_free(made));
+    of_others[1].of = mesh;
+    CHECK(hp_plan_create(pattern, 2, of_others, NULL, NULL, &made));
+    CHECK(hp_plan_free(made));
+    of_others[1].extent[0] = 3;
+    REFUSED(HP_ARGUMENT, "like[1]", hp_plan_create(pattern, 2, of_others, NULL, NULL, &made));
+    hp_plan *other;
+    CHECK(hp_plan_create(pattern, 1, of_others, NULL, NULL, &other));
+    CHECK(hp_plan_free(other));
+    of_others[1].of = (hp_pattern *)(void *)other; /* a plan, which was freed */
+    REFUSED(HP_ARGUMENT, "like[1].of", hp_plan_create(pattern, 2, of_others, NULL, NULL, &made));
+    hp_memory *of_memory;
+    like = six(), like.of = pattern;
+    REFUSED(HP_ARGUMENT, "like[0].of", hp_memory_create(pattern, &like, &of_memory, data));
     int32_t types[] = {-1, 0, 16, INT32_MAX};
     for (int i = 0; i < 4; i++) {
         like = six(), like.type = types[i];

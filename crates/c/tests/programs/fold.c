@@ -119,6 +119,30 @@ static void *staggered(void *argument) {
     })
     REQUIRE(hp_exchange(plan, &data, (hp_stream){HP_DEFAULT, 0, 0}) == HP_OK);
     EACH({ REQUIRE(values[place] == own(i, j)); })
+    hp_plan_free(plan);
+    /* Cells and nodes in one exchange. */
+    hp_box around;
+    REQUIRE(hp_pattern_domain(cells, NULL, 0, NULL, &around, NULL) == HP_OK);
+    hp_array both[] = {like, like};
+    for (int axis = 0; axis < 2; axis++) both[0].extent[axis] = around.upper[axis] - around.lower[axis];
+    both[1].of = nodes;
+    double *in_cells = calloc((size_t)(both[0].extent[0] * both[0].extent[1]), sizeof *in_cells);
+    void *two[] = {in_cells, values};
+    REQUIRE(hp_plan_create(cells, 2, both, NULL, NULL, &plan) == HP_OK);
+    const hp_box of_nodes[] = {owned, all};
+#define FILL(array)                                                                                          \
+    EACH({                                                                                                   \
+        int mine = j >= owned.lower[0] && j < owned.upper[0] && i >= owned.lower[1] && i < owned.upper[1];   \
+        (array)[place] = mine ? own(i, j) : EMPTY;                                                           \
+    })
+    FILL(values)
+    owned = of_cells, all = around;
+    FILL(in_cells)
+    REQUIRE(hp_exchange(plan, two, (hp_stream){HP_DEFAULT, 0, 0}) == HP_OK);
+    EACH({ REQUIRE(in_cells[place] == own(i, j)); })
+    owned = of_nodes[0], all = of_nodes[1];
+    EACH({ REQUIRE(values[place] == own(i, j)); })
+    free(in_cells);
     grid.parts[0] = 1;
     REQUIRE(hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &none) == HP_ARGUMENT);
     hp_plan_free(plan), hp_pattern_free(nodes), hp_pattern_free(cells), hp_comm_free(comm);

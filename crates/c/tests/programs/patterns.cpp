@@ -178,6 +178,35 @@ void staggered(haloport::communicator &comm) {
         for (std::int64_t j = u.all.lower[1]; j < u.all.upper[1]; j++) EXPECT(u.at(i, j) == value(i, j));
 }
 
+// Fields of a grid, of one with a wider halo, and of a mesh, in one exchange: the plan keeps its arrays, or they are passed.
+void several_patterns(haloport::communicator &comm) {
+    hp_grid grid = grid_of(9, 4, 1);
+    grid.periodic[0] = grid.periodic[1] = 1;
+    const auto narrow = haloport::pattern::split(comm, grid);
+    for (int axis = 0; axis < 2; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 2;
+    const auto wide = haloport::pattern::split(comm, grid);
+    const std::int64_t ranks = comm.size(), me = comm.rank(), next = (me + 1) % ranks;
+    const auto ring = ranks > 1 ? haloport::pattern::ids(comm, {me, next}, {1, 0}) : haloport::pattern::ids(comm, {me}, {1});
+    const auto wrapped = [](const array<decltype(&value)> &u) {
+        for (std::int64_t i = u.all.lower[0]; i < u.all.upper[0]; i++)
+            for (std::int64_t j = u.all.lower[1]; j < u.all.upper[1]; j++) EXPECT(u.at(i, j) == value((i + 9) % 9, (j + 4) % 4));
+    };
+    for (bool fixed : {false, true}) {
+        const array u(narrow, &value), v(wide, &value);
+        std::vector<int> cells{static_cast<int>(me), -1};
+        const kokkos_like<int, 1> w{cells.data(), {ranks > 1 ? 2u : 1u}, {1}};
+        if (fixed) {
+            haloport::plan::fixed(narrow, haloport::of(wide, v), haloport::of(ring, w), u)();
+        } else {
+            haloport::plan update(narrow, u, haloport::of(wide, v), haloport::of(ring, w));
+            update(u, v, w);
+        }
+        wrapped(u), wrapped(v);
+        EXPECT(ranks == 1 || cells[1] == next);
+        EXPECT(throws([&] { haloport::plan(narrow, haloport::of(wide, u)); }, HP_ARGUMENT, "like[0]"));
+    }
+}
+
 // Of a periodic grid that is cut along its first axis.
 void without_corners(haloport::communicator &comm) {
     hp_grid grid = grid_of(9, 4, 1);
@@ -269,6 +298,7 @@ int main() {
             cubed_sphere_with_levels(comm);
             staggered(comm);
             without_corners(comm);
+            several_patterns(comm);
             mesh(comm);
         });
     limits();

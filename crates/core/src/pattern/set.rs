@@ -48,8 +48,8 @@ impl PatternSet {
     /// looked up again: a rank keeps copies of the lists of its own pieces.
     ///
     /// # Errors
-    /// [`PatternError::Refused`], with the same text on all ranks, if there are no patterns, if they are of different communicators, and
-    /// if ranks pass others; [`PatternError::Transport`], as for [`Pattern::structured`].
+    /// [`PatternError::Refused`] if there are no patterns, of which other ranks are not told; and, with the same text on all ranks, if
+    /// they are of different communicators, and if ranks pass others; [`PatternError::Transport`], as for [`Pattern::structured`].
     pub fn new(patterns: &[&Pattern]) -> Result<PatternSet, PatternError> {
         let Some(first) = patterns.first() else {
             return Err(PatternError::Refused("a set has no patterns, expected one or more".into()));
@@ -132,6 +132,18 @@ impl Pattern {
             [] => (number == 0).then_some(self),
             patterns => patterns.get(number),
         }
+    }
+
+    /// The name of a domain of this rank, in words; in a set with the number of its pattern.
+    pub(crate) fn name_of(&self, domain: usize) -> String {
+        let mut rest = domain;
+        for (number, pattern) in self.set().iter().enumerate() {
+            match rest.checked_sub(pattern.domain_count()) {
+                Some(behind) => rest = behind,
+                None => return format!("domain {rest} of pattern {number}"),
+            }
+        }
+        format!("domain {rest}")
     }
 
     /// The number of domains of the patterns of the set before this one.

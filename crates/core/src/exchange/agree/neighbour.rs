@@ -47,7 +47,11 @@ impl PartFields {
         let fields = self.fields.iter().map(|(_, field)| FieldOffer {
             order: field.memory_order(),
             published: published.is_some() && field.storage_at(End::Source).is_some(),
-            handle: if near && direct { self.field_handle(field, End::Source, pieces) } else { None },
+            handle: if near && direct && to.shares_cells_of(field, End::Source) {
+                self.field_handle(field, End::Source, pieces)
+            } else {
+                None
+            },
             in_place: can_send_in_place(field),
             load: Load::of(
                 pieces,

@@ -196,13 +196,13 @@ fn agree_on_shapes(pattern: &Pattern, parts: &[PartFields], path: DataPath) -> R
     let comm = pattern.comm();
     // A rank without blocks knows no shape and agrees with all.
     let known: Vec<_> = parts.iter().flat_map(|part| part.shapes(pattern)).collect();
-    let mut largest: Vec<u64> = known.iter().flat_map(|(_, shape)| shape.unwrap_or_default()).collect();
+    let mut largest: Vec<u64> = known.iter().flat_map(|(.., shape)| shape.unwrap_or_default()).collect();
     let shapes = largest.len();
     largest.extend(parts.iter().map(|part| u64::from(part.wants_stream_messages(pattern, path))));
     comm.all_reduce(&mut largest, Reduction::Max)?;
     let wanted = largest.drain(shapes..).map(|wants| wants > 0).collect();
-    let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, known), largest)| {
-        let difference = difference(pattern, known.as_ref()?, largest)?;
+    let complaint = known.iter().zip(largest.as_chunks().0).find_map(|((number, of, known), largest)| {
+        let difference = difference(pattern.in_set(*of)?, known.as_ref()?, largest)?;
         Some(format!("field {number} has {difference} on another rank; expected the same on every rank"))
     });
     refuse(comm.agree(complaint)?)?;

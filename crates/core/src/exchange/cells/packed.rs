@@ -288,7 +288,8 @@ impl MessageSet {
 
     /// Whether a message is copied to or from borrowed memory.
     pub(crate) fn is_borrowed(&self, message: &MessageLayout, fields: &[(usize, BoundField)]) -> bool {
-        self.items[message.items.clone()].iter().any(|packed| fields[packed.field].1.storage.is_none())
+        let mut cells = self.items[message.items.clone()].iter().filter(|packed| packed.cells.elements() > 0);
+        cells.any(|packed| fields[packed.field].1.storage.is_none())
     }
 }
 

@@ -126,8 +126,8 @@ impl PartFields {
         signatures.collect()
     }
 
-    /// The number and the shape of each field; the shape is `None` on a rank without blocks.
-    pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, Option<FieldShape>)> {
+    /// The number of each field, that of its pattern, and its shape, which is `None` on a rank without blocks.
+    pub(crate) fn shapes(&self, pattern: &Pattern) -> Vec<(usize, usize, Option<FieldShape>)> {
         let first = |field: &BoundField| {
             let of = |pattern: &Pattern, end: &[(Pointer, BlockLayout)]| {
                 let pattern = pattern.in_set(field.pattern)?;
@@ -135,7 +135,7 @@ impl PartFields {
             };
             of(pattern, &field.blocks).or_else(|| of(pattern.at_source(), field.at(End::Source).0))
         };
-        self.fields.iter().map(|(number, field)| (*number, first(field))).collect()
+        self.fields.iter().map(|(number, field)| (*number, field.pattern, first(field))).collect()
     }
 
     /// The memory of the fields that own theirs.

@@ -48,8 +48,9 @@ impl Layers {
                     // Of redistributions, which accumulate nothing.
                     Cells::ListInBox { .. } => (Vec::new(), None),
                 };
-                layers.twice =
-                    layers.twice.or_else(|| twice.map(|cell| format!("the cell {cell} of domain {domain}")));
+                layers.twice = layers
+                    .twice
+                    .or_else(|| twice.map(|cell| format!("the cell {cell} of {}", pattern.name_of(domain))));
                 layers.count = layered.iter().fold(layers.count, |count, it| count.max(it.layer + 1));
                 of_pieces[number] = layered;
             }

@@ -17,7 +17,7 @@ use crate::exchange::options::{ExchangeError, Traffic, Way};
 use crate::exchange::work::Lane;
 use crate::exchange::work::copy_list::CopyList;
 use crate::exchange::work::trace::TransferTrace;
-use crate::field::BoundField;
+use crate::field::{BoundField, End};
 use crate::pattern::Pattern;
 use crate::transport::{Channel, Transport};
 
@@ -161,8 +161,9 @@ impl PartFields {
             return;
         }
         let reached = self.reached(from.pattern);
-        let single =
-            from.received().len() == 1 && ways.iter().filter(|way| **way == Way::Message).count() == 1;
+        let in_message = self.fields.iter().zip(&*ways).filter(|(_, way)| **way == Way::Message);
+        let with_cells = in_message.filter(|((_, field), _)| from.shares_cells_of(field, End::Target));
+        let single = from.received().len() == 1 && with_cells.count() == 1;
         let fields = self.fields.iter().zip(&offer.fields).zip(ways);
         for (((_, field), offered), way) in fields.filter(|(_, way)| **way == Way::Message) {
             let mut targets = from.targets();
