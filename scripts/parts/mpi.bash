@@ -64,7 +64,7 @@ in_fortran() {
     for source in fortran/haloport tests/programs/cases tests/programs/messages tests/programs/cases_mpi; do
         gfortran -c -std=f2018 -O1 -Wall -Wextra -Werror -J "$folder" "crates/c/$source.f90" -o "$folder/${source##*/}.o"
     done
-    "$mpicc" "$folder"/*.o -o "$folder/cases" -L "$libraries" -lhaloport_c "-Wl,-rpath,$libraries" -lgfortran
+    "$mpicc" "$folder"/*.o -o "$folder/cases" -L "$libraries" -lhaloport_c "-Wl,-rpath,$libraries" -lgfortran -lm
     for n in $4; do "${launcher[@]}" -n "$n" "$folder/cases" "$(usual 60 150)" $((first_case + 150 * n)) "$world"; done
 }
 
