@@ -448,6 +448,8 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
     hpf_plan *made = calloc(1, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
     if (complained() || count < 0) wrong = HP_ARGUMENT;
+    for (int field = 0; field < fields; field++)
+        if (!wrong && !of[field]) wrong = refused("patterns: expected patterns that were made, found one that was not, or was freed", -1);
     int each[MOST_ARRAYS], in_all = 0; /* of each array the number of its field, if these have patterns of their own */
     for (int field = 0; field < fields; field++)
         for (int side = 0; side < of_sides[field]; side++, in_all++)

@@ -71,7 +71,7 @@ void rank(haloport::communicator &comm) {
             EXPECT(back.at(static_cast<std::size_t>(i - mine.lower[0]), static_cast<std::size_t>(j)) == value(i, j));
     EXPECT(throws([&] { transpose(source); }, HP_ARGUMENT, "expected 2 arrays, found 1"));
     EXPECT(throws([&] { (void)to_columns.domains(); }, HP_ARGUMENT, "found a redistribution"));
-    EXPECT(throws([&] { haloport::plan(to_columns, source); }, HP_ARGUMENT, "found 1 arrays"));
+    EXPECT(throws([&] { haloport::plan(to_columns, source); }, HP_ARGUMENT, "expected 2 arrays of field 0, one for each domain, found 1"));
     EXPECT(throws([&] { haloport::pattern::redistribution(to_columns, to); }, HP_ARGUMENT, "source: expected"));
 
     const std::vector<double> terms = comm.rank() == 0 ? std::vector<double>{1e100, 1} : std::vector<double>{};
