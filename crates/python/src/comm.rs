@@ -46,6 +46,8 @@ struct Inner {
     cartesian: Option<Cartesian>,
     /// The CPU as this rank uses it.
     cpu: Mutex<Option<CpuDevice>>,
+    /// Whether it is one of all parts of the program: see `kept`.
+    kept: bool,
 }
 
 /// The decomposition of a Cartesian communicator of mpi4py, along its dimensions.
@@ -72,7 +74,7 @@ static ALONE: Mutex<Option<Communicator>> = Mutex::new(None);
 /// Makes the communicators of ranks that are threads of this process, one for each thread.
 ///
 /// Move each to a thread of its own, in which it is passed as `comm`. Once the last use of a rank's communicator is gone,
-/// other ranks that wait for this rank get an `ExchangeError` that names it.
+/// or it is closed, other ranks that wait for this rank get an `ExchangeError` that names it.
 ///
 /// Parameters
 /// ----------
@@ -109,12 +111,19 @@ impl Communicator {
     }
 
     fn new(comm: haloport::Communicator) -> Communicator {
-        comm.set_interrupt(Some(interrupt::check()));
-        Communicator::with_cartesian(comm, None)
+        Communicator::made(comm, None, false)
     }
 
-    fn with_cartesian(comm: haloport::Communicator, cartesian: Option<Cartesian>) -> Communicator {
-        Communicator { inner: Arc::new(Inner { comm: Held::new(comm), cartesian, cpu: Mutex::default() }) }
+    fn made(comm: haloport::Communicator, cartesian: Option<Cartesian>, kept: bool) -> Communicator {
+        comm.set_interrupt(Some(interrupt::check()));
+        Communicator {
+            inner: Arc::new(Inner { comm: Held::new(comm), cartesian, cpu: Mutex::default(), kept }),
+        }
+    }
+
+    /// Whether other parts of the program have it, too, since it is that of MPI's world, or of this process alone.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.inner.kept
     }
 
     /// The decomposition, if it was made of a Cartesian communicator of mpi4py.
@@ -227,7 +236,7 @@ impl Communicator {
             kept(py, &WORLD, || from_handle(py, handle))?.watched(py)
         } else {
             let cartesian = Cartesian::of(comm)?;
-            Communicator::with_cartesian(from_handle(py, handle)?, cartesian).watched(py)
+            Communicator::made(from_handle(py, handle)?, cartesian, false).watched(py)
         }
     }
 
@@ -263,7 +272,7 @@ fn kept(
     if let Some(known) = &*known {
         return Ok(known.clone());
     }
-    let made = Communicator::new(make()?);
+    let made = Communicator::made(make()?, None, true);
     Ok(known.insert(made).clone())
 }
 

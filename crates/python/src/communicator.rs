@@ -7,6 +7,7 @@ use haloport::comm::ExactSum;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::arguments::{number, shown};
 use crate::comm::{Communicator, pickled, unpickled};
@@ -172,6 +173,24 @@ impl Communicator {
         let (root, own) = self.agree(py, checked)?;
         let found = py.detach(|| comm.gather(root, &own)).or_raise()?;
         found.map(|all| all.iter().map(|bytes| unpickled(py, bytes)).collect()).transpose()
+    }
+
+    /// Ends the use of this communicator by this rank, although grids and plans still refer to it: they then raise
+    /// `ExchangeError` where they would exchange. Exchanges in flight fail. If ranks are threads, waits of others for this
+    /// one end with an `ExchangeError` that names it, as when its last use is gone. MPI's world and the communicator of this
+    /// process alone, which other parts of the program use as well, stay open. A ``with`` block closes at its end.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let comm = self.get()?;
+        if self.is_kept() { Ok(()) } else { py.detach(|| comm.close()).or_raise() }
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 
     /// Tells the other ranks that this one has failed, and why, if they are threads: their waits for other ranks then end

@@ -36,6 +36,10 @@ use crate::retired::{Kept, Retired};
 ///     kernel for the CPU alone.
 /// parameters : sequence of str
 ///     The types of the parameters: ``"pointer"``, ``"i32"``, ``"i64"``, ``"f32"`` or ``"f64"``.
+/// constants : mapping of str to int or float, optional
+///     Values that are compiled into the kernel, as macros of these names before the source: an int is an ``i64``, a float an
+///     ``f64``, an ``np.float32`` an ``f32``. Each set of values is a kernel of its own, which is compiled once and kept on
+///     disk. The function for the CPU knows them by itself.
 /// host : callable, optional
 ///     The same computation on the CPU: called with the size, a tuple, and the arguments.
 /// device : str, Device or dpctl.SyclQueue
@@ -72,13 +76,14 @@ enum Compiled {
 #[pymethods]
 impl Kernel {
     #[new]
-    #[pyo3(signature = (name, source, parameters, *, host=None, device=None))]
-    #[pyo3(text_signature = "(name, source, parameters, *, host=None, device='cpu')")]
+    #[pyo3(signature = (name, source, parameters, *, constants=None, host=None, device=None))]
+    #[pyo3(text_signature = "(name, source, parameters, *, constants=None, host=None, device='cpu')")]
     fn py_new(
         py: Python<'_>,
         name: &str,
         source: Option<&str>,
         parameters: &Bound<'_, PyAny>,
+        constants: Option<&Bound<'_, PyAny>>,
         host: Option<Py<PyAny>>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Kernel> {
@@ -87,6 +92,7 @@ impl Kernel {
         let parameters: Vec<ParameterType> = entries(parameters, "parameters", PARAMETERS)?
             .map(|name| parameter(&number::<String>(&name?, "parameters", "the name of a type")?))
             .collect::<PyResult<_>>()?;
+        let constants = constants.map_or(Ok(String::new()), definitions)?;
         let portable = || {
             source.ok_or_else(|| {
                 PyValueError::new_err(format!("source: expected one for {}, found None", device.name()))
@@ -106,7 +112,7 @@ impl Kernel {
                 }
             },
             AnyDevice::Cuda(_) | AnyDevice::Sycl(_) => {
-                let source = kernel_source(name, portable()?, &parameters);
+                let source = kernel_source(name, &(constants + portable()?), &parameters);
                 Compiled::Device(py.detach(|| device.any.compile(&source)).or_raise()?)
             }
         };
@@ -381,6 +387,49 @@ fn parameter(name: &str) -> PyResult<ParameterType> {
             "parameters: expected \"pointer\", \"i32\", \"i64\", \"f32\" or \"f64\", found {name:?}"
         ))),
     }
+}
+
+/// The lines of C that define constants.
+fn definitions(constants: &Bound<'_, PyAny>) -> PyResult<String> {
+    const EXPECTED: &str = "an int below 2^63 in size, or a finite float";
+    let mut lines = String::new();
+    let items = constants.call_method0("items").map_err(|_| {
+        PyTypeError::new_err(format!(
+            "constants: expected a mapping of names to numbers, found {}",
+            shown(constants)
+        ))
+    })?;
+    for item in items.try_iter()? {
+        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
+        let name: String = number(&name, "constants", "names of constants")?;
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        if !name.chars().all(is_letter) || name.chars().next().is_none_or(|first| first.is_ascii_digit()) {
+            return Err(PyValueError::new_err(format!("constants: expected a name of C, found {name:?}")));
+        }
+        let place = format!("constants[{name:?}]");
+        let text = if value.hasattr("__index__")? {
+            match number(&value, &place, EXPECTED)? {
+                // No literal of C.
+                i64::MIN => format!("(i64)(-{}L - 1)", i64::MAX),
+                value => format!("(i64){value}L"),
+            }
+        } else {
+            let number: f64 = number(&value, &place, EXPECTED)?;
+            let is_single = value.getattr("dtype").is_ok_and(|dtype| dtype.eq("float32").unwrap_or(false));
+            match number.is_finite() {
+                true if is_single => format!("{:?}f", number as f32),
+                true => format!("{number:?}"),
+                false => {
+                    return Err(PyValueError::new_err(format!(
+                        "{place}: expected {EXPECTED}, found {}",
+                        shown(&value)
+                    )));
+                }
+            }
+        };
+        lines += &format!("#define {name} ({text})\n");
+    }
+    Ok(lines)
 }
 
 /// A source that lives as long as the process. Equal ones share their memory.

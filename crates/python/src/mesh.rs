@@ -28,8 +28,8 @@ use crate::redistribution::{Redistribution, redistribute};
 /// owned : array_like of bool, or int
 ///     For each cell whether this rank owns it; or how many of the first cells it owns.
 /// owners : array_like of int, optional
-///     The rank that owns each cell of the halo, in their order in `ids`, if the program knows it. If all ranks pass
-///     it, no owners are looked for.
+///     The rank that owns each cell, if the program knows it; only those of halo cells are read. If all ranks pass it,
+///     no owners are looked for.
 /// fill : array_like of int, optional
 ///     The ids of the halo cells that exchanges fill, such as those of one level of the halo; by default all.
 /// comm : mpi4py.MPI.Comm, int, Communicator or None
@@ -298,7 +298,14 @@ fn index_set(
     let set = IndexSet::in_order(ids, owned);
     let Some(owners) = owners else { return Ok(set) };
     let owners = integers(owners, "owners")?;
-    let ranks: Result<Vec<usize>, _> = owners.iter().map(|&rank| usize::try_from(rank)).collect();
+    if owners.len() != set.len() {
+        let (cells, found) = (set.len(), owners.len());
+        return Err(PyValueError::new_err(format!(
+            "owners: expected one for each of the {cells} cells, found {found}; only those of halo cells are read"
+        )));
+    }
+    let of_halo = owners.iter().zip(set.owned()).filter(|(_, owned)| !**owned);
+    let ranks: Result<Vec<usize>, _> = of_halo.map(|(&rank, _)| usize::try_from(rank)).collect();
     let ranks = ranks
         .map_err(|_| PyValueError::new_err("owners: expected numbers of ranks, found a negative one"))?;
     Ok(set.with_owners(ranks))

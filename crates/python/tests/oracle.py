@@ -691,7 +691,10 @@ class MeshCase:
             return haloport.Mesh.of_domains(given, fill=fill, comm=comm)
         owners = None
         if self.has_owners and draw.random() < 0.9:
-            owners = [self.owner.get(cell, 0) for cell in domains[0]["ids"] if cell not in domains[0]["owned"]]
+            # Those of owned cells are not read.
+            owners = [
+                self.owner.get(cell, 0) if cell not in domains[0]["owned"] else -7 for cell in domains[0]["ids"]
+            ]
         made = haloport.Mesh(*given[0], owners, fill=fill, comm=comm)
         assert made.ids.tolist() == domains[0]["ids"] and made.cells == len(domains[0]["ids"])
         assert made.owned.tolist() == [cell in domains[0]["owned"] for cell in domains[0]["ids"]]

@@ -214,9 +214,9 @@ def lists_of_cells() -> Iterator[Case]:
     for value in (0.5, "ab", [1, 0], [0.5, 1], [None, None], None):
         yield Case(f"owned = {value!r:.16}", lambda v=value: owned(v), TypeError, "owned")
     owners = lambda value: hp.Mesh([4, 5], 1, value, comm=alone())
-    for value in ([-1], [7], [HUGE], [0, 0], [], 5, [[0]]):
+    for value in ([0, -1], [0, 7], [0, HUGE], [0, 0], [0], [0, 0, 0], [], 5, [[0, 0]]):
         yield Case(f"owners = {value!r:.16}", lambda v=value: owners(v), ValueError)
-    for value in ([0.5], ["a"], object()):
+    for value in ([0, 0.5], ["a", "b"], object()):
         yield Case(f"owners = {value!r:.16}", lambda v=value: owners(v), TypeError, "owners")
     fill = lambda value: hp.Mesh([4, 5], 1, fill=value, comm=alone())
     yield Case("fill of no halo", lambda: fill([9]), hp.RefusedError, "9")
@@ -279,6 +279,11 @@ def arguments() -> Iterator[Case]:
     yield Case("a name of another type", lambda: hp.Kernel(5, None, [], host=print), TypeError)
     yield Case("no function", lambda: hp.Kernel("k", None, []), ValueError, "host")
     yield Case("a function of another type", lambda: hp.Kernel("k", None, [], host=5), TypeError, "host")
+    constant = lambda value: hp.Kernel("k", None, [], constants=value, host=print)
+    for value in (5, ["N"], "N", {5: 1}, {"N": "1"}, {"N": None}, {"N": 1j}):
+        yield Case(f"constants = {value!r}", lambda v=value: constant(v), TypeError, "constants")
+    for value in ({"": 1}, {"2N": 1}, {"N+": 1}, {"N": MOST}, {"N": math.inf}, {"N": math.nan}):
+        yield Case(f"constants = {value!r}", lambda v=value: constant(v), ValueError, "constants")
     yield Case("too few arguments", lambda: kernel("i32")(4), ValueError, "expected 1 arguments, found 0")
     for parameter, values in {
         "i32": (0.5, "x", None, []),

@@ -81,7 +81,7 @@ DISAGREE: dict[str, tuple[Callable[[hp.Communicator, bool], Any], str]] = {
     "in flight": (lambda comm, odd: planned(comm, np.float64, in_flight=3 if odd else 2), ""),
     "cells of two owners": (lambda comm, odd: hp.Mesh([7, 8], 1 if odd else 2, comm=comm), "7"),
     "cells of no owner": (lambda comm, odd: hp.Mesh([2 * comm.rank, 99], 1, comm=comm), "99"),
-    "another owner": (lambda comm, odd: hp.Mesh([comm.rank, 1 - comm.rank], 1, [comm.rank], comm=comm), ""),
+    "another owner": (lambda comm, odd: hp.Mesh([comm.rank, 1 - comm.rank], 1, [comm.rank] * 2, comm=comm), ""),
     "lists of other lengths": (
         lambda comm, odd: hp.Mesh.from_lists(
             4, {1 - comm.rank: [0] if odd else [0, 1]}, {1 - comm.rank: [2, 3]}, comm=comm
@@ -270,17 +270,30 @@ class Pair:
             maker.join()
         return pair
 
+    def given(self, rank: int) -> tuple[Any, ...]:
+        """What a call of the plan passes."""
+        return () if self.plans[rank].fixed else (self.arrays[rank],)
+
     def lose(self, rank: int) -> None:
         """Ends a rank: nothing of it is left."""
         self.comms[rank] = self.grids[rank] = self.arrays[rank] = self.plans[rank] = None
 
 
+@pytest.mark.parametrize("way", ["freed", "closed"])
 @pytest.mark.parametrize("call", ["barrier", "plan", "fixed plan", "finish", "grid", "new plan"])
-def test_rank_that_ends_early(call: str) -> None:
+def test_rank_that_ends_early(call: str, way: str) -> None:
     pair = Pair.make(fixed=call == "fixed plan")
     comm, grid, array, exchange = pair.comms[0], pair.grids[0], pair.arrays[0], pair.plans[0]
     pending = exchange.start(array) if call == "finish" else None
-    pair.lose(1)
+    if way == "freed":
+        pair.lose(1)
+    else:
+        with pair.comms[1]:
+            pass
+        pair.comms[1].close()
+        for use in (pair.comms[1].barrier, lambda: pair.plans[1](*pair.given(1)), lambda: row(pair.comms[1])):
+            kind, text = raised(use)
+            assert kind is hp.ExchangeError and "this rank has closed the communicator" in text, text
     calls: dict[str, Callable[[], Any]] = {
         "barrier": comm.barrier,
         "plan": lambda: exchange(array),

@@ -2095,10 +2095,10 @@ def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
         # In the stream of the block, in which the kernel works for a while before it writes.
         source = """KERNEL void spin(GLOBAL int *u, long turn) {
             long found = GLOBAL_INDEX(0) + 1;
-            for (long n = 0; n < 3000000; n += 1) found = found * 6364136223846793005 + 1442695040888963407;
+            for (long n = 0; n < ROUNDS; n += 1) found = found * 6364136223846793005 + 1442695040888963407;
             u[2 + GLOBAL_INDEX(0)] = (int)turn + (found == 1);
         }"""
-        spin = haloport.Kernel("spin", source, ["pointer", "i64"], device=u.device)
+        spin = haloport.Kernel("spin", source, ["pointer", "i64"], constants={"ROUNDS": 3_000_000}, device=u.device)
         for turn in range(1, 6):
             with haloport.Stream(queue) as stream:
                 assert haloport.current_stream(queue) is stream is haloport.current_stream(u.device)
@@ -2121,6 +2121,15 @@ def test_arrays_of_haloport_on_a_device(ranks: Ranks) -> None:
         del bound
         stream.synchronize()
         assert own.to_numpy()[1:5].tolist() == [[7, 7]] * 4
+        # Each set of constants is a kernel of its own.
+        source = """KERNEL void values(GLOBAL i32 *u) {
+            u[0] = (SINGLE == 0.1f) + 2 * (ONE > 0 && ONE < 1e-300) + 4 * (sizeof(SINGLE) == 4) + (i32)(SMALLEST >> 32);
+        }"""
+        for one, found in ((5e-301, 7), (0.5, 5)):
+            constants = {"SINGLE": np.float32(0.1), "ONE": one, "SMALLEST": -(2**63)}
+            values = haloport.Kernel("values", source, ["pointer"], constants=constants, device=u.device)
+            values(1, own, stream=haloport.BLOCK)
+            assert own.to_numpy()[0, 0] == found - 2**31
         shared = dpnp.asarray(u)
         assert shared.shape == (6, 2) and np.array_equal(dpnp.asnumpy(shared), u.to_numpy())
         with pytest.raises(ValueError, match="expected the shape"):

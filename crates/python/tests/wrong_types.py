@@ -133,6 +133,7 @@ def streams(plan: hp.Plan, u: NDArray[np.float64], kernel: hp.Kernel, event: hp.
     kernel(1.5, u)  # wrong: a float as a size
     kernel.bind(5, u)("stream")  # wrong: a text for nothing
     hp.Kernel("k", None, ["f16"])  # wrong: no such type
+    hp.Kernel("k", None, [], constants=["N"])  # wrong: names without values
     hp.Stream(priority="urgent")  # wrong: no such priority
     with event:  # wrong: no context manager
         pass

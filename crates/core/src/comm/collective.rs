@@ -238,6 +238,7 @@ impl Communicator {
         if callback::is_running() {
             return Err(TransportError::Busy);
         }
+        self.check_open()?;
         let state = match self.collectives().try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -77,6 +77,7 @@ struct Inner {
     any_thread: bool,
     /// Whether other ranks are threads of this process.
     has_threads: bool,
+    closed: AtomicBool,
     collectives: Mutex<Collectives>,
     trace: OnceLock<Trace>,
 }
@@ -117,6 +118,7 @@ impl Communicator {
                 has_threads: transport.size() > 1 && info.reach == Reach::Process,
                 tags: Arc::new(Mutex::new(Blocks::new(transport.largest_tag()))),
                 transport,
+                closed: AtomicBool::new(false),
                 engine: Engine::default(),
                 handovers: Handovers::default(),
                 next_number: AtomicU32::new(1),
@@ -255,6 +257,35 @@ impl Communicator {
     /// threads of [`threads`](crate::threads) does it itself.
     pub fn fail(&self, why: &str) {
         self.inner.transport.fail(why);
+    }
+
+    /// Ends the use of this communicator by this rank, although patterns and exchanges still have handles to it: collective
+    /// calls and starts of exchanges of this rank then return [`TransportError::Closed`]. Exchanges in flight fail, here and
+    /// on neighbours, and neighbours that start a bound one later. If ranks are threads, all other waits for this rank end
+    /// with [`TransportError::PeerEnded`], as when the last handle is dropped. Closing again does nothing. Waits for no rank.
+    ///
+    /// # Errors
+    /// [`TransportError::WrongThread`]: the communicator stays open.
+    pub fn close(&self) -> Result<(), TransportError> {
+        self.check_thread()?;
+        if !self.inner.closed.swap(true, Ordering::Relaxed) {
+            let transport = &*self.inner.transport;
+            self.inner.engine.give_up_all(transport, &TransportError::Closed.to_string());
+            transport.end();
+        }
+        Ok(())
+    }
+
+    /// Returns an error if this rank has [closed](Communicator::close) the communicator.
+    pub(crate) fn check_open(&self) -> Result<(), TransportError> {
+        if self.inner.closed.load(Ordering::Relaxed) { Err(TransportError::Closed) } else { Ok(()) }
+    }
+
+    /// Returns an error if nothing may be started here: see [`check_thread`](Communicator::check_thread) and
+    /// [`close`](Communicator::close). Does not block.
+    pub(crate) fn check_start(&self) -> Result<(), TransportError> {
+        self.check_open()?;
+        self.check_thread()
     }
 
     /// Begins the [time line](crate::trace) of this rank, of at most `spans` spans, and returns it; if it has begun,

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::callback::panic_text;
 use crate::transport::Transport;
@@ -26,14 +26,35 @@ pub(crate) trait Served: Send + Sync {
     }
 }
 
-/// The exchanges of a rank that are in flight.
+/// The exchanges of a rank.
 #[derive(Default)]
 pub(crate) struct Engine {
+    /// Those in flight.
     active: Mutex<Vec<Arc<dyn Served>>>,
     count: AtomicUsize,
+    /// All that were made, some of which may be gone.
+    made: Mutex<Vec<Weak<dyn Served>>>,
 }
 
 impl Engine {
+    /// Notes an exchange, for [`give_up_all`](Engine::give_up_all).
+    pub(crate) fn note<S: Served + 'static>(&self, flight: &Arc<S>) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.len() == made.capacity() {
+            made.retain(|other| other.strong_count() > 0);
+            // So that exchanges are looked through once in as many as there are.
+            let room = made.len().max(16);
+            made.reserve(room);
+        }
+        made.push(Arc::downgrade(flight) as Weak<dyn Served>);
+    }
+
+    /// Makes all exchanges of the rank fail permanently, in flight or not: neighbours that wait for them fail, too.
+    pub(crate) fn give_up_all(&self, transport: &dyn Transport, why: &str) {
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        made.iter().filter_map(Weak::upgrade).for_each(|flight| flight.give_up(transport, why.into()));
+    }
+
     /// Adds an exchange, unless it is there already.
     pub(crate) fn add<S: Served + 'static>(&self, flight: &Arc<S>) {
         let mut active = self.lock();

@@ -14,7 +14,7 @@ pub(super) struct Complaint {
 impl Complaint {
     /// The complaint about a rank that has ended.
     pub(super) fn ended(rank: usize) -> Complaint {
-        Complaint { rank, why: "it has ended: its communicator was dropped".into() }
+        Complaint { rank, why: "it has ended: its communicator was dropped or closed".into() }
     }
 }
 

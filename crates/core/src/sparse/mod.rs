@@ -144,6 +144,7 @@ impl SparseExchange {
         }
         let neighbours = neighbours.as_ref().map(|(sources, destinations)| (&sources[..], &destinations[..]));
         let shared = Arc::new(Shared::new((comm.rank(), comm.size()), tags, neighbours, on_complete));
+        comm.engine().note(&shared);
         Ok(SparseExchange { comm: comm.clone(), shared, begun: false, tags: taken })
     }
 
@@ -238,6 +239,7 @@ impl SparseExchange {
     /// Begins a round and returns its number. Completes a round that was leaked.
     fn begin_round(&mut self) -> Result<u64, SparseError> {
         self.check_no_round()?;
+        self.comm.check_open()?;
         if self.shared.is_open() {
             self.end_round()?;
         }

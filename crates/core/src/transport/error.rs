@@ -22,8 +22,8 @@ pub enum TransportError {
         /// Its error or the message of its panic.
         why: String,
     },
-    /// This rank waits for a rank whose communicator is gone, which can happen to ranks as threads.
-    #[error("rank {rank} has ended, and this rank waits for it: its communicator was dropped")]
+    /// This rank waits for a rank whose communicator is gone or was [closed](crate::Communicator::close), which can happen to ranks as threads.
+    #[error("rank {rank} has ended, and this rank waits for it: its communicator was dropped or closed")]
     PeerEnded {
         /// The rank that ended.
         rank: usize,
@@ -105,6 +105,9 @@ pub enum TransportError {
         /// The value.
         found: String,
     },
+    /// This rank has [closed](crate::Communicator::close) the communicator.
+    #[error("this rank has closed the communicator: close it after its last use, or make a new one")]
+    Closed,
     /// An earlier collective call failed on this rank.
     #[error(
         "an earlier collective call failed, so ranks may be at different calls: {0}; make a new communicator"

@@ -238,6 +238,10 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// Tells all other ranks that this one has failed, and why, if they are threads of this process. Otherwise does nothing.
     fn fail(&self, _why: &str) {}
 
+    /// Tells all other ranks that this one has ended, as its drop does, if they are threads of this process. Otherwise does
+    /// nothing. Called at most once.
+    fn end(&self) {}
+
     /// Whether this rank and `peer`, another one, can map the memory that the other [`share`](Transport::share)s.
     fn is_near(&self, _peer: usize) -> bool {
         false

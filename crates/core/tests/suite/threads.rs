@@ -48,9 +48,52 @@ fn all_name(ranks: usize, ended: usize, later: bool, body: impl Fn(&Communicator
         }
         Some(body(&comm).to_string())
     });
-    let named = format!("rank {ended} has ended, and this rank waits for it: its communicator was dropped");
+    let named =
+        format!("rank {ended} has ended, and this rank waits for it: its communicator was dropped or closed");
     for error in errors.into_iter().flatten() {
         assert!(error.contains(&named), "{error}");
+    }
+}
+
+#[test]
+fn a_rank_that_closes_its_communicator_has_ended() {
+    for path in [DataPath::Quickest, DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+        let (ended, failed) = (1, AtomicUsize::new(0));
+        on_threads(3, |comm| {
+            let mut exchange = bound(&comm, path).unwrap();
+            let mut started = bound(&comm, path).unwrap();
+            let mut messages = SparseExchange::new(&comm).unwrap();
+            exchange.run().unwrap();
+            if comm.rank() != ended {
+                // The neighbour may have copied what it needs before.
+                let _ = started.run();
+                for error in
+                    [comm.barrier().unwrap_err().to_string(), exchange.run().unwrap_err().to_string()]
+                {
+                    assert!(error.contains(&format!("rank {ended} has")), "{path:?}: {error}");
+                }
+                let error = messages.begin().unwrap().wait().unwrap_err().to_string();
+                assert!(error.contains("it has ended"), "{error}");
+                failed.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            let ticket = started.start_detached(Schedule::DefaultStream).unwrap();
+            comm.close().unwrap();
+            comm.close().unwrap();
+            let closed = TransportError::Closed.to_string();
+            assert_eq!(comm.barrier(), Err(TransportError::Closed));
+            assert!(
+                started.finish(ticket, Schedule::DefaultStream).unwrap_err().to_string().contains(&closed)
+            );
+            assert!(exchange.run().unwrap_err().to_string().contains(&closed));
+            assert!(messages.begin().unwrap_err().to_string().contains(&closed));
+            // Neither the communicator nor its exchanges are dropped before the others know.
+            let began = Instant::now();
+            while failed.load(Ordering::SeqCst) < 2 {
+                assert!(began.elapsed() < SOON, "the others wait for this rank");
+                thread::yield_now();
+            }
+        });
     }
 }
 
@@ -286,7 +329,7 @@ fn sparse_rounds_end_with_a_rank() {
             let error = round.wait().unwrap_err();
             assert!(matches!(error, SparseError::GivenUp { rank, .. } if rank == ended), "{case}: {error}");
             let again = exchange.begin().unwrap_err().to_string();
-            assert!(again.contains("its communicator was dropped"), "{again}");
+            assert!(again.contains("its communicator was dropped or closed"), "{again}");
             // Until all have failed, no other rank ends.
             all_failed.fetch_add(1, Ordering::SeqCst);
             let began = Instant::now();
@@ -367,7 +410,10 @@ fn lines_end_with_a_rank() {
                 exchange.rounds(|_| NextRound { enough: true, ..NextRound::default() }).map(drop)
             };
             let error = error.unwrap_err().to_string();
-            assert!(error.contains("rank 1") && error.contains("its communicator was dropped"), "{error}");
+            assert!(
+                error.contains("rank 1") && error.contains("its communicator was dropped or closed"),
+                "{error}"
+            );
         });
     }
 }

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def run_ranks(ranks: int, function: Callable[[Communicator], T]) -> list[T]:
-    """Calls ``function(comm)`` on `ranks` ranks, each a thread of its own, and waits for them.
+    """Calls ``function(comm)`` on `ranks` ranks, each a thread of its own, and waits for them. A rank ends with its call.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ def run_ranks(ranks: int, function: Callable[[Communicator], T]) -> list[T]:
             error.add_note(f"on rank {rank} of {ranks}")
             failures.append(error)
             comm.fail(f"{type(error).__name__}: {error}")
+        # What the function has returned, or a cycle of references, may keep the communicator.
+        comm.close()
 
     started = [threading.Thread(target=run, args=(comm,), name=f"rank {comm.rank}", daemon=True) for comm in threads(ranks)]
     for thread in started:

@@ -8,9 +8,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, openat, renameat, statat,
+    unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -23,14 +26,36 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// The prefix of the names of unfinished files.
 const WRITING: &str = ".writing-";
+/// The prefix of the names of locked files.
+const COMPILING: &str = ".compiling-";
 /// After this time, the writer of an unfinished file counts as killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// The time after which a process no longer waits for another one that compiles, and how often it looks.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+const NAP: Duration = Duration::from_millis(2);
 
 /// A folder that may not exist yet.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
     swept: Once,
+}
+
+/// As long as this lives, other processes that want the kernel wait for it.
+#[derive(Debug)]
+pub(super) struct Claim {
+    folder: OwnedFd,
+    name: String,
+    _locked: OwnedFd,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A process that waits for the lock of the removed file gets it, and one that comes later makes another file: both
+        // find the kernel. If the file stays, a later `sweep` removes it.
+        let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+    }
 }
 
 /// Why the folder cannot be used.
@@ -66,6 +91,25 @@ impl Folder {
             tracing::debug!(%key, folder = %self.path.display(), "a kernel on disk is not valid and is compiled again");
         }
         Ok(kernel.ok())
+    }
+
+    /// Waits while another process compiles the kernel `key`, and keeps others from it. `None` if that cannot be had: then the
+    /// kernel is compiled, too.
+    pub(super) fn claim(&self, key: &KernelKey) -> Option<Claim> {
+        let folder = self.open().and_then(|folder| folder.map_or_else(|| self.create(), Ok)).ok()?;
+        let name = format!("{COMPILING}{key}");
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(&folder, &name, flags, FILE_MODE).ok()?;
+        let began = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Some(Claim { folder, name, _locked: file }),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if began.elapsed() < LONGEST_WAIT => {
+                    std::thread::sleep(NAP)
+                }
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Writes a kernel, and replaces an existing one.
@@ -177,11 +221,11 @@ fn temporary(folder: &OwnedFd) -> io::Result<(String, OwnedFd)> {
     }
 }
 
-/// Removes the unfinished files of killed writers, as far as it can.
+/// Removes the unfinished and locked files of killed processes, as far as it can.
 fn sweep(folder: &OwnedFd) {
     let Ok(entries) = Dir::read_from(folder) else { return };
     for name in entries.flatten().map(|entry| entry.file_name().to_owned()) {
-        if !name.to_bytes().starts_with(WRITING.as_bytes()) {
+        if ![WRITING, COMPILING].iter().any(|prefix| name.to_bytes().starts_with(prefix.as_bytes())) {
             continue;
         }
         let Ok(found) = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };

@@ -4,9 +4,11 @@
 //! may be removed at any time. The contents of the folder are executed, therefore:
 //! - The folder belongs to the user alone. Its owner and its mode (0700) are checked on each use; any other folder, or
 //!   a link in its place, is not used.
-//! - The folder is made when the first kernel is written, not before.
+//! - The folder is made when the first kernel is compiled, not before.
 //! - An entry is written to a temporary file, which is then renamed in one step, and each entry is checked as a whole
 //!   when it is read. So any number of processes may write at once and be killed at any moment.
+//! - A process that compiles a kernel locks a file beside it, so that others of the node wait for the kernel. The lock of a
+//!   process that is killed is gone.
 //!
 //! A damaged, half-written or too large entry, or one of another user, is a miss: the kernel is compiled again. If the
 //! folder cannot be used, the cache works in memory alone and warns once, in the log.
@@ -72,8 +74,9 @@ impl KernelCache {
     /// The kernel `key`: from memory, otherwise from disk, otherwise from `compile`; then the cache stores it.
     ///
     /// Blocks while another thread of the process looks for the same key: of several threads, one compiles, and if it
-    /// fails or panics, the next one tries. Two processes may both compile; each then has a valid kernel, and the last
-    /// one written stays on disk. `compile` must not ask the cache for the same key: it would wait for ever.
+    /// fails or panics, the next one tries. Of several processes that have the same folder, one compiles, and the others
+    /// wait for it, for at most two minutes; if one fails, or the folder's file system has no locks, others compile as
+    /// well. `compile` must not ask the cache for the same key: it would wait for ever.
     ///
     /// # Errors
     /// The error of `compile`. The cache adds no error of its own.
@@ -89,11 +92,7 @@ impl KernelCache {
         }
         let kernel: Arc<[u8]> = match self.read(key) {
             Some(kernel) => kernel.into(),
-            None => {
-                let kernel = compile()?;
-                self.write(key, &kernel);
-                kernel.into()
-            }
+            None => self.compile(key, compile)?.into(),
         };
         *cached = Some(kernel.clone());
         Ok(kernel)
@@ -110,6 +109,24 @@ impl KernelCache {
                 self.warn(&error);
             }
         }
+    }
+
+    /// Compiles a kernel that is not on disk, unless another process does so now.
+    fn compile<E>(
+        &self,
+        key: &KernelKey,
+        compile: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let claim = self.folder.as_ref().and_then(|folder| folder.claim(key));
+        // Another process may have written it since it was missed.
+        if claim.is_some()
+            && let Some(kernel) = self.read(key)
+        {
+            return Ok(kernel);
+        }
+        let kernel = compile()?;
+        self.write(key, &kernel);
+        Ok(kernel)
     }
 
     fn read(&self, key: &KernelKey) -> Option<Vec<u8>> {

@@ -266,6 +266,7 @@ impl Agreement {
         });
         let storages = self.parts.iter().flat_map(PartFields::storages).collect();
         let flight = Arc::new(Flight::new(comm.transport(), parts.collect(), storages));
+        comm.engine().note(&flight);
         let (pattern, patterns) = (self.forward.clone(), self.patterns());
         Ok((Bound { pattern, patterns, flight, waits: HostWaits::new(trace), tags }, routes))
     }

@@ -55,7 +55,7 @@ impl Bound {
     /// `driven`: the progress thread polls the exchange of an asynchronous device.
     fn begin(&self, schedule: Schedule<'_>, driven: bool) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
-        comm.check_thread()?;
+        comm.check_start()?;
         comm.engine().add(&self.flight);
         let watched = !matches!(schedule, Schedule::Blocking) && comm.may_be_driven();
         let started = self.flight.start(&**comm.transport(), &schedule, watched, comm.engine());

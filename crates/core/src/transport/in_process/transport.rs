@@ -201,6 +201,10 @@ unsafe impl Transport for InProcess {
         self.world.fail(self.rank, why.to_string());
     }
 
+    fn end(&self) {
+        self.world.end(self.rank);
+    }
+
     fn notify(&self, peer: usize) {
         self.world.wake(peer);
     }

@@ -93,11 +93,12 @@ impl World {
         self.failed.get()
     }
 
-    /// Marks a rank as ended and wakes all ranks. The rank sends nothing after this.
+    /// Marks a rank as ended, once, and wakes all ranks. The rank sends nothing after this.
     pub(super) fn end(&self, rank: usize) {
-        self.ended[rank].store(true, Ordering::SeqCst);
-        self.ended_count.fetch_add(1, Ordering::SeqCst);
-        self.wake_all();
+        if !self.ended[rank].swap(true, Ordering::SeqCst) {
+            self.ended_count.fetch_add(1, Ordering::SeqCst);
+            self.wake_all();
+        }
     }
 
     /// Whether a rank has ended. If so, all that it sent can be received.
