@@ -32,17 +32,17 @@ struct view {
 
 void run() {
     auto comm = haloport::communicator::mpi(MPI_COMM_WORLD);
-    hp_grid grid = HP_GRID_INIT;
-    grid.axes = 2;
-    grid.cells[0] = NX, grid.cells[1] = NY;
-    for (int axis = 0; axis < 2; axis++) grid.periodic[axis] = grid.halo_lower[axis] = grid.halo_upper[axis] = 1;
+    haloport::grid grid;
+    grid.shape = {NX, NY};
+    grid.periodic = true;
     auto pattern = haloport::pattern::split(comm, grid);
-    const hp_box mine = pattern.owned(), all = pattern.with_halo(), inner = pattern.interior();
-    const auto ni = static_cast<std::size_t>(all.upper[0] - all.lower[0]), nj = static_cast<std::size_t>(all.upper[1] - all.lower[1]);
+    const haloport::box mine = pattern.owned(), all = pattern.with_halo(), inner = pattern.interior();
+    const std::vector<haloport::box> outer = pattern.boundary();
+    const std::size_t ni = all.extent(0), nj = all.extent(1);
     std::vector<double> heights(ni * nj * LEVELS), speeds(ni * nj * LEVELS);
     const view height{heights.data(), {ni, nj, LEVELS}}, speed{speeds.data(), {ni, nj, LEVELS}};
 
-    const auto over = [&all](const hp_box &box, auto &&cell) {
+    const auto over = [&all](const haloport::box &box, auto &&cell) {
         for (std::int64_t i = box.lower[0]; i < box.upper[0]; i++)
             for (std::int64_t j = box.lower[1]; j < box.upper[1]; j++)
                 for (std::size_t level = 0; level < LEVELS; level++)
@@ -63,16 +63,7 @@ void run() {
         auto pending = exchange.start(height);
         over(inner, accelerate); // while halos travel
         pending.finish();
-        for (int side = 0; side < 4; side++) {
-            // What is not inner: below and above it along each axis, every cell once.
-            hp_box rest = mine;
-            if (side == 0) rest.upper[0] = inner.lower[0];
-            if (side == 1) rest.lower[0] = inner.upper[0];
-            if (side >= 2) rest.lower[0] = inner.lower[0], rest.upper[0] = inner.upper[0];
-            if (side == 2) rest.upper[1] = inner.lower[1];
-            if (side == 3) rest.lower[1] = inner.upper[1];
-            over(rest, accelerate);
-        }
+        for (const haloport::box &box : outer) over(box, accelerate);
         over(mine, [&](std::size_t i, std::size_t j, std::size_t level) { height(i, j, level) += speed(i, j, level); });
     }
 
@@ -81,8 +72,8 @@ void run() {
         sums[level] += height(i, j, level);
         highest = std::max(highest, height(i, j, level));
     });
-    MPI_Allreduce(MPI_IN_PLACE, sums, LEVELS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Allreduce(MPI_IN_PLACE, &highest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    for (double &sum : sums) sum = comm.all_reduce(sum);
+    highest = comm.all_reduce(highest, haloport::reduction::max);
     if (comm.rank() == 0)
         std::printf("%d ranks: after %d steps the water is %.4f on the lowest level, the highest wave %.4f\n", comm.size(),
                     STEPS, sums[0], highest);

@@ -1,8 +1,10 @@
 // Haloport for C++17, over haloport.h, which describes the calls. Header only.
 //
 //   auto comm = haloport::communicator::mpi(MPI_COMM_WORLD);
+//   haloport::grid grid;
+//   grid.shape = {64, 48}, grid.periodic = {true, false};
 //   auto cells = haloport::pattern::split(comm, grid);
-//   haloport::plan update(cells, u, v);            // collective; Kokkos::View, std::mdspan, or what `describe` takes
+//   haloport::plan update(cells, u, v);            // collective; Kokkos::View, std::mdspan, or what a `layout` is made of
 //   update(u, v);                                  // any views of these layouts
 //   auto pending = update.start(u, v, haloport::on(stream));
 //   interior(u, v);
@@ -11,15 +13,20 @@
 // Objects can be moved, not copied. Calls that fail throw `haloport::error`; destructors do not throw. Destructors of plans,
 // exchanges and lines on a thread that may not call MPI leave what is in flight as it was, and log it as an error. Finish what is
 // pending on the right thread: later, only the destructor of its plan, exchange or line ends it.
+//
+// If a value is wrong, the call that gets it throws, not its assignment: then all ranks of a collective call learn of it, and throw.
 #ifndef HALOPORT_HPP
 #define HALOPORT_HPP
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,22 +42,37 @@
 
 namespace haloport {
 
-/// Why a call failed: a status and its text. All else that comes out of this header is of the standard library, such as
+/// Why a call failed: an `hp_status` of haloport.h, which describes each.
+enum class status : int {
+    ok = HP_OK,
+    argument = HP_ARGUMENT,
+    refused = HP_REFUSED,
+    transport = HP_TRANSPORT,
+    time_limit = HP_TIME_LIMIT,
+    device = HP_DEVICE,
+    no_memory = HP_NO_MEMORY,
+    wrong_thread = HP_WRONG_THREAD,
+    in_flight = HP_IN_FLIGHT,
+    poisoned = HP_POISONED,
+    panic = HP_PANIC
+};
+
+/// A call that failed: a status and its text. All else that comes out of this header is of the standard library, such as
 /// std::bad_alloc.
 class error : public std::runtime_error {
 public:
     /// The last failure of a call of haloport.h on this thread.
-    explicit error(hp_status status) : std::runtime_error(hp_message()), status_(status) {}
-    error(hp_status status, const std::string &text) : std::runtime_error("haloport: " + text), status_(status) {}
-    hp_status status() const noexcept { return status_; }
+    explicit error(hp_status found) : std::runtime_error(hp_message()), status_(static_cast<haloport::status>(found)) {}
+    error(haloport::status found, const std::string &text) : std::runtime_error("haloport: " + text), status_(found) {}
+    haloport::status status() const noexcept { return status_; }
 
 private:
-    hp_status status_;
+    haloport::status status_;
 };
 
 /// Throws if a call of haloport.h has failed.
-inline void check(hp_status status) {
-    if (status != HP_OK) throw error(status);
+inline void check(hp_status found) {
+    if (found != HP_OK) throw error(found);
 }
 
 namespace detail {
@@ -84,7 +106,7 @@ constexpr bool always_false = false;
 
 inline void check_length(const std::string &name, std::size_t found, std::size_t expected) {
     if (found != expected)
-        throw error(HP_ARGUMENT, name + ": expected this number of values: " + std::to_string(expected) + ", found " +
+        throw error(status::argument, name + ": expected this number of values: " + std::to_string(expected) + ", found " +
                                      std::to_string(found));
 }
 
@@ -116,6 +138,13 @@ template <class V>
 struct has_layout<V, std::void_t<decltype(std::declval<const V &>().extent(0)), decltype(std::declval<const V &>().stride(0))>>
     : std::true_type {};
 
+// Whether it is a sycl::queue, as far as can be seen without its header.
+template <class Q, class = void>
+struct is_sycl_queue : std::false_type {};
+template <class Q>
+struct is_sycl_queue<Q, std::void_t<decltype(std::declval<const Q &>().get_context()), decltype(std::declval<const Q &>().is_in_order())>>
+    : std::true_type {};
+
 // Refuses types whose bytes mean nothing on another rank.
 template <class T>
 constexpr void assert_plain() {
@@ -135,6 +164,32 @@ template <>
 struct is_row<std::string> : std::true_type {};
 
 template <class V>
+constexpr bool is_number = std::is_integral_v<V> && !std::is_same_v<V, bool> && !std::is_same_v<V, char>;
+
+// Whether a value of type `T` for an axis can be made of a `V`.
+template <class T, class V>
+constexpr bool is_value = std::is_same_v<T, V> || (is_number<V> && !std::is_enum_v<T>);
+
+template <class T, class Row, class = void>
+struct is_row_of : std::false_type {};
+template <class T, class Row>
+struct is_row_of<T, Row, std::void_t<decltype(std::begin(std::declval<const Row &>()), std::end(std::declval<const Row &>()))>>
+    : std::bool_constant<is_value<T, std::decay_t<decltype(*std::begin(std::declval<const Row &>()))>>> {};
+
+// The first values of an array.
+struct row {
+    const std::int64_t *first, *past;
+    const std::int64_t *begin() const noexcept { return first; }
+    const std::int64_t *end() const noexcept { return past; }
+};
+
+// In a struct of haloport.h; -1, which is refused there, if it does not fit.
+inline std::int32_t in_32_bits(std::int64_t value) {
+    const auto made = static_cast<std::int32_t>(value);
+    return made == value ? made : -1;
+}
+
+template <class V>
 constexpr int rank_of() {
     if constexpr (has_rank_function<V>::value) {
         return static_cast<int>(V::rank());
@@ -145,7 +200,142 @@ constexpr int rank_of() {
 
 } // namespace detail
 
-/// The type of an element; records are HP_BYTES.
+/// A value for each axis, from the slowest axis on, made of integers of any type, or of a std::vector or std::array of them, for example. The
+/// object keeps the first `Most`, and their number: the call that gets more refuses them.
+template <class T, std::size_t Most = 4>
+class per_axis {
+public:
+    per_axis() = default;
+    template <class... V, class = std::enable_if_t<((sizeof...(V) > 0) && ... && detail::is_value<T, V>)>>
+    per_axis(V... values) {
+        (add(values), ...);
+    }
+    template <class U = T, class = std::enable_if_t<std::is_class_v<U>>>
+    per_axis(std::initializer_list<T> values) {
+        for (const T &value : values) add(value);
+    }
+    template <class Row, std::enable_if_t<detail::is_row_of<T, Row>::value, int> = 0>
+    per_axis(const Row &row) {
+        for (const auto &value : row) add(value);
+    }
+
+    /// The number of values that it was made of.
+    std::size_t size() const noexcept { return size_; }
+    bool empty() const noexcept { return size_ == 0; }
+    /// Throws if there is no such axis.
+    const T &operator[](std::size_t axis) const { return values_[checked(axis)]; }
+    T &operator[](std::size_t axis) { return values_[checked(axis)]; }
+    const T *begin() const noexcept { return values_; }
+    const T *end() const noexcept { return values_ + kept(); }
+
+    friend bool operator==(const per_axis &one, const per_axis &other) noexcept {
+        return one.size_ == other.size_ && std::equal(one.begin(), one.end(), other.begin());
+    }
+    friend bool operator!=(const per_axis &one, const per_axis &other) noexcept { return !(one == other); }
+
+private:
+    template <class V>
+    void add(const V &value) {
+        if (size_ < Most) values_[size_] = static_cast<T>(value);
+        size_++;
+    }
+    std::size_t kept() const noexcept { return size_ < Most ? size_ : Most; }
+    std::size_t checked(std::size_t axis) const {
+        if (axis >= kept())
+            throw error(status::argument, "expected one of " + std::to_string(kept()) + " axes, found axis " + std::to_string(axis));
+        return axis;
+    }
+
+    T values_[Most]{};
+    std::size_t size_ = 0;
+};
+
+/// A box of cells, with a value for each axis. It is half-open: `upper` is one past the last cell.
+struct box {
+    per_axis<std::int64_t> lower, upper;
+
+    std::size_t axes() const noexcept { return lower.size(); }
+    /// The number of cells along an axis.
+    std::size_t extent(std::size_t axis) const {
+        const std::int64_t first = lower[axis], past = upper[axis];
+        return past > first ? static_cast<std::size_t>(past) - static_cast<std::size_t>(first) : 0;
+    }
+    /// The number of cells.
+    std::size_t cells() const {
+        std::size_t made = 1;
+        for (std::size_t axis = 0; axis < axes(); axis++) made *= extent(axis);
+        return made;
+    }
+
+    friend bool operator==(const box &one, const box &other) noexcept { return one.lower == other.lower && one.upper == other.upper; }
+    friend bool operator!=(const box &one, const box &other) noexcept { return !(one == other); }
+};
+
+/// The width of the halo along an axis, in cells: below the owned cells and above them.
+struct halo_width {
+    std::int64_t lower = 0, upper = 0;
+
+    halo_width() = default;
+    template <class Both, class = std::enable_if_t<detail::is_number<Both>>>
+    halo_width(Both both) : halo_width(both, both) {}
+    template <class Lower, class Upper, class = std::enable_if_t<detail::is_number<Lower> && detail::is_number<Upper>>>
+    halo_width(Lower below, Upper above) : lower(static_cast<std::int64_t>(below)), upper(static_cast<std::int64_t>(above)) {}
+
+    friend bool operator==(const halo_width &one, const halo_width &other) noexcept {
+        return one.lower == other.lower && one.upper == other.upper;
+    }
+};
+
+/// The centres about which a tripolar grid is folded.
+enum class fold : std::int32_t {
+    none = 0,
+    cell = HP_FOLD_CELL,    // centres of cells (ORCA2, ORCA025, ORCA12)
+    corner = HP_FOLD_CORNER // corners of cells (ORCA05, ORCA1, MOM, POP)
+};
+
+/// Points of a C grid.
+enum class points : std::int32_t {
+    cells = HP_POINTS_CELLS,             // T
+    east_edges = HP_POINTS_EAST_EDGES,   // U
+    north_edges = HP_POINTS_NORTH_EDGES, // V
+    corners = HP_POINTS_CORNERS          // F
+};
+
+/// A grid and its halo.
+struct grid {
+    /// The number of cells along each of 1 to 4 axes.
+    per_axis<std::int64_t> shape;
+    /// The width of the halo: along all axes (but not across tiles of a cubed sphere), or along each.
+    per_axis<halo_width> halo = 1;
+    /// Whether the ends of the axes meet: of all, or of each.
+    per_axis<bool> periodic = false;
+    /// Whether halos have edges and corners, as stencils with diagonals need.
+    bool corners = true;
+    /// Whether halos have no cells beyond ends of the grid that are not periodic.
+    bool clipped = false;
+    /// Whether axis 0 are the six tiles of a cubed sphere; an axis of levels may follow, then two axes of the same extent.
+    bool cubed_sphere = false;
+    /// Of a tripolar grid: the upper end of the axis before the last one is folded onto itself along the last one, which is then periodic.
+    haloport::fold fold = haloport::fold::none;
+    /// Of a tripolar grid, the points that the pattern exchanges.
+    haloport::points points = haloport::points::cells;
+};
+
+/// What an axis of an array is. `axis(k)` is axis `k` of the grid.
+enum class role : std::int32_t {
+    cells = HP_CELLS,        // the cells of a pattern without a grid; within a block, if they lie in blocks
+    blocks = HP_CELL_BLOCKS, // the blocks in which cells lie (nproma)
+    levels = HP_LEVELS,      // levels, or any other axis along which every cell has elements
+    components = HP_COMPONENTS
+};
+
+/// Axis `number` of the grid, from 0; a role that is refused, if there is no such axis.
+constexpr role axis(int number) noexcept { return static_cast<role>(number >= 0 && number < 4 ? HP_CELLS + number : -1); }
+
+/// How the values of the ranks become one.
+enum class reduction : std::int32_t { sum = HP_SUM, min = HP_MIN, max = HP_MAX };
+
+/// The type of an element, as in an hp_array; records are HP_BYTES.
 template <class T>
 constexpr hp_type type_of() {
     static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes, so they must be trivially copyable");
@@ -161,50 +351,103 @@ constexpr hp_type type_of() {
     return HP_BYTES;
 }
 
-/// The description of an array: of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or
-/// data_handle(). `roles` says what each axis is; by default the axes of the pattern come first, then levels. There
-/// are no roles, or one for each axis.
+namespace detail {
+
 template <class V>
-hp_array describe(const V &view, const std::vector<int> &roles = {}) {
-    static_assert(detail::has_layout<V>::value, "a view has extent(axis) and stride(axis); describe others by an hp_array");
-    using element = std::remove_cv_t<std::remove_pointer_t<decltype(detail::data_of(view))>>;
-    static_assert(detail::rank_of<V>() <= 8, "arrays have at most 8 axes");
-    if (!roles.empty()) detail::check_length("roles", roles.size(), detail::rank_of<V>());
+hp_array array_of(const V &view) {
+    using element = std::remove_cv_t<std::remove_pointer_t<decltype(data_of(view))>>;
+    static_assert(rank_of<V>() <= 8, "arrays have at most 8 axes");
     hp_array made = HP_ARRAY_INIT;
     made.type = type_of<element>();
     made.element_bytes = static_cast<std::int32_t>(sizeof(element));
-    made.axes = detail::rank_of<V>();
+    made.axes = rank_of<V>();
     for (int axis = 0; axis < made.axes; axis++) {
         made.extent[axis] = static_cast<std::int64_t>(view.extent(axis));
         made.stride[axis] = static_cast<std::int64_t>(view.stride(axis)) * static_cast<std::int64_t>(sizeof(element));
     }
-    for (std::size_t axis = 0; axis < roles.size(); axis++) made.role[axis] = roles[axis];
     return made;
 }
 
-/// An array that is described already.
-inline const hp_array &describe(const hp_array &array) { return array; }
+} // namespace detail
 
-/// A view of a field of another pattern than that of its plan, as an argument of the constructors of plans and of `plan::fixed`; roles as in
-/// `describe`. Calls of the plan take the view itself.
-template <class V>
-struct field_of {
-    const hp_pattern *pattern;
-    const V &view;
-    std::vector<int> roles;
+class pattern;
+
+/// The layout of an array, for plans and `memory`. That of a view has the address of the view, too.
+class layout {
+public:
+    /// What each axis is: none, or one for each. By default the axes of the pattern come first, in their order, then levels, and
+    /// components behind the fourth axis.
+    per_axis<role, 8> roles;
+    /// Of vectors, for each component the axis of the grid along which it points: across the edges of a cubed sphere and the fold of a
+    /// tripolar grid, components are exchanged and change their signs. By default scalars.
+    per_axis<std::int64_t> vector;
+    /// On a grid, the index of the first owned cell along each of its axes. By default the widths of the halo: the extents fit exactly.
+    per_axis<std::int64_t> origin;
+    /// Where the array is, such as "cuda:0", or "cpu" for memory of the host. By default its address tells; without one, the host.
+    std::string device;
+
+    /// Of anything with extent(i), stride(i) in elements, a rank known at compile time, and data() or data_handle().
+    template <class V, class = std::enable_if_t<detail::has_layout<V>::value>>
+    layout(const V &view, const per_axis<role, 8> &of_axes = {})
+        : roles(of_axes), array_(detail::array_of(view)), address_(to_halo(detail::data_of(view))) {}
+
+    /// Of elements of type `T` without gaps, the last axis fastest; the extents include the halo.
+    template <class T>
+    static layout contiguous(const per_axis<std::int64_t, 8> &extents, const per_axis<role, 8> &of_axes = {}) {
+        hp_array made = HP_ARRAY_INIT;
+        made.type = type_of<T>();
+        made.element_bytes = static_cast<std::int32_t>(sizeof(T));
+        made.axes = static_cast<std::int32_t>(extents.size());
+        std::copy(extents.begin(), extents.end(), made.extent);
+        layout of_array(made);
+        of_array.roles = of_axes;
+        return of_array;
+    }
+
+    /// As haloport.h has it. Members of this type that have values take the place of those of the array.
+    layout(const hp_array &array) : array_(array) {}
+
+    /// As haloport.h takes it, while this lives.
+    hp_array given() const {
+        hp_array made = array_;
+        for (std::size_t axis = 0; axis < roles.size() && axis < 8; axis++) made.role[axis] = static_cast<std::int32_t>(roles[axis]);
+        for (std::size_t component = 0; component < vector.size() && component < 4; component++) {
+            const std::int64_t axis = vector[component];
+            made.vector[component] = axis >= 0 && axis < 4 ? HP_CELLS + static_cast<std::int32_t>(axis) : -1;
+        }
+        std::copy(origin.begin(), origin.end(), made.origin);
+        if (!device.empty()) made.device = device.c_str();
+        return made;
+    }
+
+private:
+    friend class plan;
+    friend class memory;
+    friend layout of(const pattern &, layout);
+
+    template <class T>
+    static void *to_halo(T *first) {
+        static_assert(!std::is_const_v<T>, "exchanges write into halos");
+        return first;
+    }
+
+    // Why it is refused before a call of haloport.h; empty if it is not.
+    std::string wrong() const {
+        const auto axes = static_cast<std::size_t>(array_.axes);
+        if (is_of_none_) return "of: expected a pattern, found one that was moved from";
+        if (!roles.empty() && roles.size() != axes)
+            return "roles: expected one for each of " + std::to_string(axes) + " axes, found " + std::to_string(roles.size());
+        for (const auto *values : {&vector, &origin})
+            if (values->size() > 4)
+                return std::string(values == &vector ? "vector" : "origin") + ": expected at most 4 values, found " +
+                       std::to_string(values->size());
+        return "";
+    }
+
+    hp_array array_;
+    void *address_ = nullptr;
+    bool is_of_none_ = false;
 };
-
-template <class Pattern, class V>
-field_of<V> of(const Pattern &pattern, const V &view, const std::vector<int> &roles = {}) {
-    return {pattern.get(), view, roles};
-}
-
-template <class V>
-hp_array describe(const field_of<V> &field) {
-    hp_array made = describe(field.view, field.roles);
-    made.of = field.pattern;
-    return made;
-}
 
 /// The version and the devices of this machine, as JSON.
 inline std::string describe_machine() { return detail::text(hp_describe); }
@@ -246,11 +489,10 @@ public:
     void set_warn_after(double seconds) { check(hp_comm_set_warn_after(get(), seconds)); }
     /// Collective.
     void barrier() { check(hp_comm_barrier(get())); }
-    /// The sum (HP_SUM), the smallest (HP_MIN) or the largest (HP_MAX) of the values of all ranks: std::int64_t, std::uint64_t,
-    /// float or double. Collective.
+    /// The sum, the smallest or the largest of the values of all ranks: std::int64_t, std::uint64_t, float or double. Collective.
     template <class T>
-    T all_reduce(T value, int reduction) {
-        check(hp_comm_all_reduce(get(), reduction, type_of<T>(), 1, &value));
+    T all_reduce(T value, reduction op = reduction::sum) {
+        check(hp_comm_all_reduce(get(), static_cast<std::int32_t>(op), type_of<T>(), 1, &value));
         return value;
     }
     /// The sum of the values of all ranks, of any number on each, rounded once: the same bits on any number of ranks. Of anything
@@ -352,21 +594,43 @@ void run_ranks(int ranks, Body &&body) {
 /// Which cells each rank owns; or a redistribution between two patterns.
 class pattern {
 public:
-    /// Takes a handle of haloport.h, which it frees.
-    explicit pattern(hp_pattern *taken) : handle_(taken) {}
+    /// Takes a handle of haloport.h, which it frees: of a grid with this many axes, or with 1 of another pattern.
+    pattern(hp_pattern *taken, std::size_t axes) : handle_(taken), axes_(std::min<std::size_t>(axes, 4)) {}
 
-    /// A grid that is split evenly. Collective.
-    static pattern split(const communicator &comm, const hp_grid &grid) {
-        hp_pattern *made = nullptr;
-        check(hp_pattern_grid(comm.get(), &grid, HP_SPLIT, nullptr, &made));
-        return pattern(made);
+    /// A grid that is split evenly; `parts` is the number of parts along all axes or along each, by default chosen. Collective.
+    static pattern split(const communicator &comm, const haloport::grid &grid, const per_axis<std::int64_t> &parts = {}) {
+        std::string wrong;
+        hp_grid made = given(grid, wrong);
+        if (!parts.empty())
+            spread(parts, grid, "parts", wrong, [&](std::size_t axis, std::int64_t found) { made.parts[axis] = detail::in_32_bits(found); });
+        return of_grid(comm, made, HP_SPLIT, nullptr, wrong);
+    }
+
+    /// A grid that is cut as that of another pattern is, and ends elsewhere: so the nodes of a staggered grid are cut as its cells are.
+    /// Collective.
+    static pattern like(const communicator &comm, const haloport::grid &grid, const pattern &other) {
+        std::string wrong;
+        hp_grid made = given(grid, wrong);
+        made.like = other.get();
+        if (!made.like) wrong = "like: expected the pattern of a grid, found one that was moved from";
+        return of_grid(comm, made, HP_SPLIT, nullptr, wrong);
     }
 
     /// A grid of which this rank owns these boxes. Collective.
-    static pattern grid(const communicator &comm, const hp_grid &grid, const std::vector<hp_box> &boxes) {
-        hp_pattern *made = nullptr;
-        check(hp_pattern_grid(comm.get(), &grid, static_cast<std::int32_t>(boxes.size()), boxes.data(), &made));
-        return pattern(made);
+    static pattern grid(const communicator &comm, const haloport::grid &grid, const std::vector<box> &boxes) {
+        std::string wrong;
+        const hp_grid made = given(grid, wrong);
+        std::vector<hp_box> owned(boxes.size());
+        for (std::size_t place = 0; place < boxes.size(); place++) {
+            const per_axis<std::int64_t> &lower = boxes[place].lower, &upper = boxes[place].upper;
+            for (const std::size_t found : {lower.size(), upper.size()})
+                if (found != grid.shape.size())
+                    wrong = "boxes[" + std::to_string(place) + "]: expected a first cell and one past the last along each of " +
+                            std::to_string(grid.shape.size()) + " axes, found " + std::to_string(found);
+            std::copy(lower.begin(), lower.end(), owned[place].lower);
+            std::copy(upper.begin(), upper.end(), owned[place].upper);
+        }
+        return of_grid(comm, made, static_cast<std::int32_t>(owned.size()), owned.data(), wrong);
     }
 
     /// A mesh: the ids of the cells of this rank and of its halo, and whether it owns each; perhaps the rank that does.
@@ -417,7 +681,7 @@ public:
         hp_pattern *made = nullptr;
         check(hp_pattern_lists(comm.get(), cells, static_cast<std::int32_t>(to.size()), to.data(),
                                static_cast<std::int32_t>(from.size()), from.data(), &made));
-        return pattern(made);
+        return pattern(made, 1);
     }
 
     /// Takes the cells that `source` owns to their owners in `target`, a pattern of the same cells, and to the halo of the target if
@@ -426,7 +690,7 @@ public:
     static pattern redistribution(const pattern &source, const pattern &target, bool fill_halo = false) {
         hp_pattern *made = nullptr;
         check(hp_pattern_redistribution(source.get(), target.get(), fill_halo, &made));
-        pattern found(made);
+        pattern found(made, 0);
         found.row_ = source.row();
         const std::vector<bool> of_target = target.row();
         found.row_.insert(found.row_.end(), of_target.begin(), of_target.end());
@@ -438,17 +702,19 @@ public:
         check(hp_pattern_domain(get(), &found, 0, nullptr, nullptr, nullptr));
         return found;
     }
-    hp_box owned(int domain = 0) const { return boxes(domain)[0]; }
-    hp_box with_halo(int domain = 0) const { return boxes(domain)[1]; }
+    /// The cells that this rank owns, by their indices in the whole grid.
+    box owned(int domain = 0) const { return boxes(domain)[0]; }
+    box with_halo(int domain = 0) const { return boxes(domain)[1]; }
     /// The owned cells that need no halo.
-    hp_box interior(int domain = 0) const { return boxes(domain)[2]; }
+    box interior(int domain = 0) const { return boxes(domain)[2]; }
     /// The other owned cells of a domain of a grid, as at most two boxes for each axis.
-    std::vector<hp_box> boundary(int domain = 0) const {
+    std::vector<box> boundary(int domain = 0) const {
         std::int32_t count = 0;
-        std::vector<hp_box> found(8);
+        std::array<hp_box, 8> found{};
         check(hp_pattern_boundary(get(), domain, &count, found.data()));
-        found.resize(static_cast<std::size_t>(count));
-        return found;
+        std::vector<box> made;
+        for (std::int32_t place = 0; place < count; place++) made.push_back(box_of(found[static_cast<std::size_t>(place)]));
+        return made;
     }
     /// JSON.
     std::string describe() const {
@@ -458,6 +724,47 @@ public:
 
 private:
     friend class plan;
+
+    // Passes a value for all axes, or one for each, to `place`.
+    template <class T, class Place>
+    static void spread(const per_axis<T> &values, const haloport::grid &grid, const char *name, std::string &wrong, Place place) {
+        const std::size_t axes = grid.shape.size();
+        if (!wrong.empty()) return;
+        if (values.size() != 1 && values.size() != axes) {
+            wrong = std::string(name) + ": expected one value for all axes, or one for each of " + std::to_string(axes) + ", found " +
+                    std::to_string(values.size());
+            return;
+        }
+        for (std::size_t axis = 0; axis < axes && axis < 4; axis++) place(axis, values[values.size() == 1 ? 0 : axis]);
+    }
+    // As haloport.h takes it; `wrong` says why it does not.
+    static hp_grid given(const haloport::grid &grid, std::string &wrong) {
+        hp_grid made = HP_GRID_INIT;
+        const std::size_t axes = grid.shape.size();
+        if (axes < 1 || axes > 4) wrong = "grid.shape: expected 1 to 4 axes, found " + std::to_string(axes);
+        made.axes = static_cast<std::int32_t>(axes);
+        std::copy(grid.shape.begin(), grid.shape.end(), made.cells);
+        const bool is_for_all = grid.halo.size() == 1;
+        spread(grid.halo, grid, "grid.halo", wrong, [&](std::size_t axis, const halo_width &found) {
+            const bool is_tiles = grid.cubed_sphere && axis == 0 && is_for_all;
+            made.halo_lower[axis] = is_tiles ? 0 : detail::in_32_bits(found.lower);
+            made.halo_upper[axis] = is_tiles ? 0 : detail::in_32_bits(found.upper);
+        });
+        spread(grid.periodic, grid, "grid.periodic", wrong, [&](std::size_t axis, bool found) { made.periodic[axis] = found; });
+        made.faces_only = !grid.corners, made.clipped = grid.clipped, made.cubed_sphere = grid.cubed_sphere;
+        made.fold = static_cast<std::int32_t>(grid.fold), made.points = static_cast<std::int32_t>(grid.points);
+        return made;
+    }
+    // If `wrong` has a text, the other ranks learn that this one has a wrong argument.
+    static pattern of_grid(const communicator &comm, hp_grid grid, std::int32_t domains, const hp_box *boxes, const std::string &wrong) {
+        const std::int32_t axes = grid.axes;
+        if (!wrong.empty() && axes >= 1 && axes <= 4) grid.axes = -1;
+        hp_pattern *made = nullptr;
+        const hp_status found = hp_pattern_grid(comm.get(), &grid, domains, boxes, &made);
+        if (!wrong.empty()) throw error(status::argument, wrong);
+        check(found);
+        return pattern(made, static_cast<std::size_t>(axes));
+    }
 
     // Without a size, which is refused, if the lists have other lengths.
     static hp_ids set_of(const std::vector<std::int64_t> &ids, const std::vector<std::uint8_t> &owned,
@@ -477,10 +784,10 @@ private:
     template <class Check>
     static pattern of_sets(const communicator &comm, const std::vector<hp_ids> &sets, Check check_all) {
         hp_pattern *made = nullptr;
-        const hp_status status = hp_pattern_ids(comm.get(), static_cast<std::int32_t>(sets.size()), sets.data(), &made);
-        if (status != HP_OK) check_all();
-        check(status);
-        return pattern(made);
+        const hp_status found = hp_pattern_ids(comm.get(), static_cast<std::int32_t>(sets.size()), sets.data(), &made);
+        if (found != HP_OK) check_all();
+        check(found);
+        return pattern(made, 1);
     }
 
     // The arrays of a field: whether each has an address. One in place of those of a side without domains has none.
@@ -489,23 +796,40 @@ private:
         const int count = domains();
         return std::vector<bool>(count > 0 ? static_cast<std::size_t>(count) : 1, count > 0);
     }
-    std::array<hp_box, 3> boxes(int domain) const {
+    std::array<box, 3> boxes(int domain) const {
         std::array<hp_box, 3> found{};
         check(hp_pattern_domain(get(), nullptr, domain, &found[0], &found[1], &found[2]));
-        return found;
+        return {box_of(found[0]), box_of(found[1]), box_of(found[2])};
+    }
+    box box_of(const hp_box &found) const {
+        return {detail::row{found.lower, found.lower + axes_}, detail::row{found.upper, found.upper + axes_}};
     }
 
     detail::handle<hp_pattern, hp_pattern_free> handle_;
+    std::size_t axes_;
     // Of a redistribution.
     std::vector<bool> row_;
 };
 
+/// The layout of a field of another pattern than that of its plan, for the constructors of plans and `plan::fixed`. Calls of the plan
+/// take the view itself.
+inline layout of(const pattern &pattern, layout field) {
+    field.array_.of = pattern.get();
+    field.is_of_none_ = pattern.get() == nullptr;
+    return field;
+}
+
 /// Memory of the one domain of this rank, from which neighbours copy straight if a plan is fixed.
 class memory {
 public:
-    memory(const pattern &of, const hp_array &like) {
+    memory(const pattern &of, const layout &like) {
+        std::string wrong = like.wrong();
+        const int domains = of.domains();
+        if (domains > 1) wrong = "expected a pattern with one domain on this rank, found " + std::to_string(domains);
+        if (!wrong.empty()) throw error(status::argument, wrong);
+        const hp_array given = like.given();
         hp_memory *made = nullptr;
-        check(hp_memory_create(of.get(), &like, &made, &data_));
+        check(hp_memory_create(of.get(), &given, &made, &data_));
         handle_.reset(made);
     }
     void *data() const noexcept { return data_; }
@@ -515,18 +839,39 @@ private:
     detail::handle<hp_memory, hp_memory_free> handle_;
 };
 
-/// The order of an exchange with a stream of the program, by its native handle: a cudaStream_t or a cl_command_queue.
-template <class Handle>
-hp_stream on(Handle handle) noexcept {
-    static_assert(std::is_pointer_v<Handle> || std::is_integral_v<Handle>, "a native handle is a pointer or a number");
+/// The stream of the program with which an exchange is ordered. Made without arguments, it is the default stream: of CUDA the legacy one, of
+/// OpenCL and SYCL the queue of the plan. On the host, streams have no effect.
+class stream {
+public:
+    constexpr stream() noexcept = default;
+    constexpr stream(const hp_stream &of) noexcept : stream_(of) {}
+    constexpr const hp_stream &get() const noexcept { return stream_; }
+
+private:
+    hp_stream stream_{HP_DEFAULT, 0, 0};
+};
+
+/// A stream by its native handle: a cudaStream_t or a cl_command_queue.
+template <class Handle, std::enable_if_t<(std::is_pointer_v<Handle> && !detail::is_sycl_queue<std::remove_pointer_t<Handle>>::value) ||
+                                             detail::is_number<Handle>,
+                                         int> = 0>
+stream on(Handle handle) noexcept {
     if constexpr (std::is_pointer_v<Handle>)
-        return {HP_ON, 0, reinterpret_cast<std::uintptr_t>(handle)};
+        return hp_stream{HP_ON, 0, reinterpret_cast<std::uintptr_t>(handle)};
     else
-        return {HP_ON, 0, static_cast<std::uintptr_t>(handle)};
+        return hp_stream{HP_ON, 0, static_cast<std::uintptr_t>(handle)};
 }
 
+/// A sycl::queue of DPC++, which stays where it is until the work that was put into it is done.
+template <class Queue, class = std::enable_if_t<detail::is_sycl_queue<Queue>::value>>
+stream on(const Queue &queue) noexcept {
+    return hp_stream{HP_SYCL, 0, reinterpret_cast<std::uintptr_t>(&queue)};
+}
+template <class Queue, class = std::enable_if_t<detail::is_sycl_queue<Queue>::value>>
+stream on(const Queue &&) = delete;
+
 /// No stream: the caller has waited for its work, and the call returns when the halos are in place.
-inline constexpr hp_stream block{HP_BLOCK, 0, 0};
+inline constexpr stream block{hp_stream{HP_BLOCK, 0, 0}};
 
 /// How a plan exchanges.
 struct options {
@@ -537,7 +882,7 @@ struct options {
     /// How data gets to other ranks: "direct", "shared", "messages", "stream-messages"; or "quickest".
     std::string path = "quickest";
     /// For memory of OpenCL or SYCL: a queue of its context.
-    hp_stream queue{HP_DEFAULT, 0, 0};
+    stream queue;
     /// How halo cells are combined with what their owners have: "sum", "min", "max" or "replace". Halos are filled if it is empty.
     std::string accumulate;
     /// Whether the halo is 0 after it was accumulated.
@@ -547,7 +892,7 @@ struct options {
     hp_options given(bool fixed) const {
         hp_options made = HP_OPTIONS_INIT;
         made.fixed = fixed, made.in_flight = in_flight, made.threads = threads;
-        made.path = path.c_str(), made.queue = queue;
+        made.path = path.c_str(), made.queue = queue.get();
         made.accumulate = accumulate.c_str(), made.zero_halo = zero_halo;
         return made;
     }
@@ -565,15 +910,15 @@ public:
             : plan_(std::exchange(other.plan_, nullptr)), ticket_(other.ticket_), stream_(other.stream_) {}
         pending &operator=(pending &&) = delete;
         ~pending() {
-            if (plan_ && ticket_ != HP_NO_TICKET) hp_finish(plan_, ticket_, stream_);
+            if (plan_ && ticket_ != HP_NO_TICKET) hp_finish(plan_, ticket_, stream_.get());
         }
         /// Waits until the halos of this exchange are in place; on devices, until its end is in the stream of the start. Waits
         /// for the start of each neighbour, and for nothing later. Does nothing if it was finished.
         void finish() { finish(stream_); }
-        void finish(hp_stream stream) {
+        void finish(const stream &order) {
             check_own();
             if (ticket_ == HP_NO_TICKET) return;
-            check(hp_finish(plan_, ticket_, stream));
+            check(hp_finish(plan_, ticket_, order.get()));
             ticket_ = HP_NO_TICKET;
         }
         /// Whether `finish` would return without waiting for a neighbour; true if it was finished.
@@ -587,29 +932,26 @@ public:
 
     private:
         friend class plan;
-        pending(hp_plan *plan, hp_ticket ticket, hp_stream stream) : plan_(plan), ticket_(ticket), stream_(stream) {}
+        pending(hp_plan *plan, hp_ticket ticket, const stream &order) : plan_(plan), ticket_(ticket), stream_(order) {}
         void check_own() const {
-            if (!plan_) throw error(HP_IN_FLIGHT, "expected an exchange that was started, found one that was moved from");
+            if (!plan_) throw error(status::in_flight, "expected an exchange that was started, found one that was moved from");
         }
         hp_plan *plan_;    // null if it was moved from
         hp_ticket ticket_; // none if it was finished
-        hp_stream stream_;
+        stream stream_;
     };
 
-    /// For views, or arrays that were described. The addresses of views tell which device they are on. Collective.
+    /// For views or layouts. The addresses of views tell which device they are on. Collective.
     template <class... V>
     explicit plan(const pattern &of, const V &...views) : plan(of, options{}, views...) {}
 
     template <class... V>
     plan(const pattern &of, const options &with, const V &...views) {
-        static_assert(sizeof...(V) > 0, "a plan has one field or more");
-        const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
-        const std::array<void *, sizeof...(V)> data{place(views)...};
-        make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with.given(false));
+        make(of, with.given(false), views...);
     }
 
-    /// For arrays that keep their addresses. Neighbours can then copy straight from the arrays: processes of the node from those
-    /// in a `memory`, ranks that are threads from any. Collective.
+    /// For arrays that keep their addresses: views, or layouts of views. Neighbours can then copy straight from the arrays: processes of the
+    /// node from those in a `memory`, ranks that are threads from any. Collective.
     template <class... V>
     static plan fixed(const pattern &of, const V &...views) {
         return fixed(of, options{}, views...);
@@ -617,11 +959,9 @@ public:
 
     template <class... V>
     static plan fixed(const pattern &of, const options &with, const V &...views) {
-        static_assert(sizeof...(V) > 0, "a plan has one field or more");
-        const std::array<hp_array, sizeof...(V)> like{haloport::describe(views)...};
-        const std::array<void *, sizeof...(V)> data{address(views)...};
+        static_assert((!std::is_same_v<V, hp_array> && ...), "an hp_array has no address: pass a view, or a layout of one");
         plan made;
-        made.make(of, static_cast<std::int32_t>(sizeof...(V)), like.data(), data.data(), with.given(true));
+        made.make(of, with.given(true), views...);
         return made;
     }
 
@@ -633,8 +973,8 @@ public:
         check_layouts(0, views_and_stream...);
         call<V...> of(views_and_stream...);
         hp_ticket ticket = HP_NO_TICKET;
-        check(hp_start(get(), checked(of.data.data(), of.count), of.stream, &ticket));
-        return pending(get(), ticket, of.stream);
+        check(hp_start(get(), checked(of.data.data(), of.count), of.order.get(), &ticket));
+        return pending(get(), ticket, of.order);
     }
 
     /// Fills the halos of these views; the last argument may be a stream, as in `start`.
@@ -642,7 +982,7 @@ public:
     void operator()(const V &...views_and_stream) {
         check_layouts(0, views_and_stream...);
         call<V...> of(views_and_stream...);
-        check(hp_exchange(get(), checked(of.data.data(), of.count), of.stream));
+        check(hp_exchange(get(), checked(of.data.data(), of.count), of.order.get()));
     }
 
     /// Waits until the exchanges that were finished are done on devices, too.
@@ -656,28 +996,51 @@ public:
 private:
     plan() = default;
 
-    void make(const pattern &of, std::int32_t arrays, const hp_array *like, void *const *data, const hp_options &with) {
+    template <class... V>
+    void make(const pattern &of, const hp_options &with, const V &...views) {
+        static_assert(sizeof...(V) > 0, "a plan has one field or more");
+        static_assert((std::is_convertible_v<V, layout> && ...),
+                      "a plan is made of views, which have extent(axis) and stride(axis), or of layouts");
+        const std::array<layout, sizeof...(V)> like{layout(views)...};
+        make_of(of, like.data(), like.size(), with);
+    }
+
+    void make_of(const pattern &of, const layout *like, std::size_t count, const hp_options &with) {
         const std::vector<bool> own = of.row();
-        const std::size_t count = static_cast<std::size_t>(arrays);
+        std::string wrong;
+        std::vector<void *> addresses(count + 1);
+        for (std::size_t place = 0; place < count; place++) {
+            layouts_.push_back(like[place].given());
+            addresses[place] = like[place].address_;
+            const std::string why = like[place].wrong();
+            if (!why.empty() && wrong.empty()) wrong = "array " + std::to_string(place) + ": " + why;
+        }
         std::int32_t fields = 0;
-        hp_plan *made = nullptr;
         for (std::size_t first = 0; first < count; fields++) {
-            const std::vector<bool> row = like[first].of ? row_of(like[first].of) : own;
-            if (first + row.size() > count) {
-                hp_plan_create(of.get(), 0, like, data, &with, &made); // the other ranks learn of it
-                throw error(HP_ARGUMENT, "expected " + std::to_string(row.size()) + " arrays of field " + std::to_string(fields) +
-                                             ", one for each domain, found " + std::to_string(count - first));
-            }
+            const std::vector<bool> row = layouts_[first].of ? row_of(layouts_[first].of) : own;
+            if (first + row.size() > count && wrong.empty())
+                wrong = "expected " + std::to_string(row.size()) + " arrays of field " + std::to_string(fields) +
+                        ", one for each domain, found " + std::to_string(count - first);
             has_address_.insert(has_address_.end(), row.begin(), row.end());
             first += row.size();
         }
-        std::vector<void *> addresses(data, data + count);
-        addresses.push_back(nullptr);
+        hp_plan *made = nullptr;
+        if (!wrong.empty()) {
+            hp_plan_create(of.get(), 0, nullptr, nullptr, &with, &made); // the other ranks learn of it
+            throw error(status::argument, wrong);
+        }
         taken(addresses.data());
-        check(hp_plan_create(of.get(), fields, like, addresses.data(), &with, &made));
+        check(hp_plan_create(of.get(), fields, layouts_.data(), addresses.data(), &with, &made));
         handle_.reset(made);
         fixed_ = with.fixed != 0;
-        layouts_.assign(like, like + count);
+        for (hp_array &array : layouts_) set_strides(array);
+    }
+
+    // Those of an array without gaps, if it has none.
+    static void set_strides(hp_array &array) {
+        if (std::any_of(array.stride, array.stride + array.axes, [](std::int64_t stride) { return stride != 0; })) return;
+        std::int64_t stride = array.element_bytes;
+        for (std::int32_t axis = array.axes - 1; axis >= 0; stride *= array.extent[axis], axis--) array.stride[axis] = stride;
     }
 
     // The arrays of a field of another pattern: whether each has an address.
@@ -691,8 +1054,8 @@ private:
     template <class First, class... Rest>
     void check_layouts(std::size_t place, const First &first, const Rest &...rest) const {
         if constexpr (detail::has_layout<First>::value) {
-            if (place < layouts_.size() && !is_like(layouts_[place], haloport::describe(first)))
-                throw error(HP_ARGUMENT, "array " + std::to_string(place) +
+            if (place < layouts_.size() && !is_like(layouts_[place], detail::array_of(first)))
+                throw error(status::argument, "array " + std::to_string(place) +
                                              ": expected the extents, strides and elements of the plan's array, found others");
         }
         check_layouts(place + 1, rest...);
@@ -720,56 +1083,40 @@ private:
         if (found == expected) return found > 0 ? (taken(data), data) : nullptr;
         for (const bool one : has_address_)
             if (one)
-                throw error(HP_ARGUMENT, "expected " + std::to_string(expected) + " arrays, found " + std::to_string(found));
+                throw error(status::argument, "expected " + std::to_string(expected) + " arrays, found " + std::to_string(found));
         return found > 0 ? data : nullptr;
     }
 
     template <class V>
-    static void *address(const field_of<V> &field) {
-        return address(field.view);
-    }
-    template <class V>
     static void *address(const V &view) {
-        using pointer = decltype(detail::data_of(view));
-        static_assert(!std::is_const_v<std::remove_pointer_t<pointer>>, "exchanges write into halos");
-        return static_cast<void *>(detail::data_of(view));
+        static_assert(!std::is_same_v<V, layout> && !std::is_same_v<V, hp_array>, "calls take the views themselves");
+        return layout::to_halo(detail::data_of(view));
     }
 
     // The views of a call, and its stream.
     template <class... V>
     struct call {
-        static constexpr std::size_t count = (std::size_t{0} + ... + (std::is_same_v<V, hp_stream> ? 0 : 1));
+        static constexpr std::size_t count = (std::size_t{0} + ... + (std::is_convertible_v<V, stream> ? 0 : 1));
         static_assert(count + 1 >= sizeof...(V), "a call has at most one stream");
 
         explicit call(const V &...arguments) { take(0, arguments...); }
 
         std::array<void *, count + 1> data{};
-        hp_stream stream{HP_DEFAULT, 0, 0};
+        stream order;
 
     private:
         void take(std::size_t) {}
         template <class First, class... Rest>
         void take(std::size_t place, const First &first, const Rest &...rest) {
-            if constexpr (std::is_same_v<First, hp_stream>) {
+            if constexpr (std::is_convertible_v<First, stream>) {
                 static_assert(sizeof...(Rest) == 0, "the stream of a call is its last argument");
-                stream = first;
+                order = first;
             } else {
                 data[place] = address(first);
                 take(place + 1, rest...);
             }
         }
     };
-
-    // Where the arrays of a plan that is not fixed are; null if only the description is known.
-    template <class V>
-    static void *place(const V &view) {
-        return const_cast<void *>(static_cast<const void *>(detail::data_of(view)));
-    }
-    static void *place(const hp_array &) { return nullptr; }
-    template <class V>
-    static void *place(const field_of<V> &field) {
-        return place(field.view);
-    }
 
     detail::handle<hp_plan, hp_plan_free> handle_;
     // Of each array.
@@ -797,7 +1144,7 @@ public:
     std::vector<T> as() const {
         static_assert(std::is_trivially_copyable_v<T>, "payloads travel as bytes, so elements must be trivially copyable");
         if (bytes_ % sizeof(T) != 0)
-            throw error(HP_ARGUMENT, "expected elements of " + std::to_string(sizeof(T)) + " bytes, found " +
+            throw error(status::argument, "expected elements of " + std::to_string(sizeof(T)) + " bytes, found " +
                                          std::to_string(bytes_) + " bytes");
         std::vector<T> made(bytes_ / sizeof(T));
         if (bytes_ > 0) std::memcpy(made.data(), data_, bytes_);
@@ -833,7 +1180,7 @@ public:
     /// exchange ends. Whatever it throws, the round has ended, unless the status is HP_WRONG_THREAD or HP_IN_FLIGHT.
     auto finish() {
         check_own();
-        if (finished_) throw error(HP_IN_FLIGHT, "expected a round to finish, found one that was finished");
+        if (finished_) throw error(status::in_flight, "expected a round to finish, found one that was finished");
         return Exchange::finished(of_, finished_);
     }
     /// Makes progress, and tells whether `finish` would return without waiting; true if it was finished. Does not
@@ -845,7 +1192,7 @@ public:
 
 private:
     void check_own() const {
-        if (!of_) throw error(HP_IN_FLIGHT, "expected a round that was started, found one that was moved from");
+        if (!of_) throw error(status::in_flight, "expected a round that was started, found one that was moved from");
     }
     Handle *of_; // null if it was moved from
     bool finished_ = false;

@@ -28,10 +28,9 @@ struct view {
 
 /// A view of an array of the pattern, with the rank in all elements.
 view filled(std::vector<double> &memory, const haloport::pattern &pattern) {
-    hp_box box;
-    haloport::check(hp_pattern_domain(pattern.get(), nullptr, 0, nullptr, &box, nullptr));
+    const haloport::box box = pattern.with_halo();
     memory.assign(66 * 50, rank);
-    return {&memory, {std::size_t(box.upper[0] - box.lower[0]), std::size_t(box.upper[1] - box.lower[1])}};
+    return {&memory, {box.extent(0), box.extent(1)}};
 }
 
 bool has_halo(const std::vector<double> &memory) {
@@ -43,12 +42,6 @@ bool has_halo(const std::vector<double> &memory) {
 void interior(const view &one, const view &other) { require(one.data() && other.data(), "arrays"); }
 
 void exchanges() {
-    const hp_grid grid = [] {
-        hp_grid made = HP_GRID_INIT;
-        made.axes = 2, made.cells[0] = 64, made.cells[1] = 48;
-        for (int axis = 0; axis < 2; axis++) made.halo_lower[axis] = made.halo_upper[axis] = 1;
-        return made;
-    }();
     const std::uintptr_t stream = 0;
     std::vector<double> of_u, of_v;
 #define u filled(of_u, pattern)

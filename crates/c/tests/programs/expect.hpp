@@ -18,7 +18,7 @@ inline void expect(bool right, const char *file, int line) {
 
 // Whether a call throws the one type of exceptions, with this status and this text.
 template <class Call>
-bool throws(Call call, hp_status status, const char *text) {
+bool throws(Call call, haloport::status status, const char *text) {
     try {
         call();
     } catch (const haloport::error &failed) {

@@ -28,7 +28,7 @@ static thread_local bool without_memory = false;
 namespace {
 
 template <class Error, class Call>
-bool throws(Call call, const char *text, hp_status status = HP_OK) {
+bool throws(Call call, const char *text, haloport::status status = haloport::status::ok) {
     try {
         call();
     } catch (const Error &failed) {
@@ -78,9 +78,9 @@ void rows_without_memory(haloport::communicator &comm) {
     const auto row = [&] { return comm.broadcast(std::vector<int>(comm.rank() == 0 ? 1000 : 0)); };
     without_memory = comm.rank() == 1;
     const bool of_row = comm.rank() == 1 ? throws<std::bad_alloc>([&] { (void)row(); }, "bad_alloc")
-                                         : throws<haloport::error>([&] { (void)row(); }, "rank 1: bytes", HP_REFUSED);
+                                         : throws<haloport::error>([&] { (void)row(); }, "rank 1: bytes", haloport::status::refused);
     const bool of_all = comm.rank() == 1 ? throws<std::bad_alloc>([&] { (void)comm.gather(1.5, 1); }, "bad_alloc")
-                                         : throws<haloport::error>([&] { (void)comm.gather(1.5, 1); }, "rank 1: bytes", HP_REFUSED);
+                                         : throws<haloport::error>([&] { (void)comm.gather(1.5, 1); }, "rank 1: bytes", haloport::status::refused);
     without_memory = false;
     EXPECT(of_row && of_all);
 }
@@ -105,7 +105,7 @@ void sparse(haloport::communicator &comm) {
         check(two.finish(), 2, me, ranks);
         check(one.finish(), 1, me, ranks);
     }
-    EXPECT(throws<haloport::error>([&] { one.finish(); }, "was finished", HP_IN_FLIGHT));
+    EXPECT(throws<haloport::error>([&] { one.finish(); }, "was finished", haloport::status::in_flight));
     // A round that was finished is ready, also while the next one is not: the others start that behind a barrier.
     if (me > 0) comm.barrier();
     auto next = any.start({});
@@ -118,10 +118,10 @@ void sparse(haloport::communicator &comm) {
     {
         auto started = any.start(messages(mine(4)));
         check(came, 3, me, ranks);
-        EXPECT(throws<haloport::error>([&] { auto second = any.start({}); }, "finish it first", HP_IN_FLIGHT));
+        EXPECT(throws<haloport::error>([&] { auto second = any.start({}); }, "finish it first", haloport::status::in_flight));
         auto moved = std::move(started);
-        EXPECT(throws<haloport::error>([&] { started.finish(); }, "moved from", HP_IN_FLIGHT));
-        EXPECT(throws<haloport::error>([&] { started.ready(); }, "moved from", HP_IN_FLIGHT));
+        EXPECT(throws<haloport::error>([&] { started.finish(); }, "moved from", haloport::status::in_flight));
+        EXPECT(throws<haloport::error>([&] { started.ready(); }, "moved from", haloport::status::in_flight));
     }
     // What has come is sent on from where it lies: each rank gets its own again.
     const auto returned = any(any(messages(mine(5))));
@@ -136,7 +136,7 @@ void sparse(haloport::communicator &comm) {
     const bool failed = throws<std::bad_alloc>([&] { short_of_memory.finish(); }, "bad_alloc");
     without_memory = false;
     EXPECT(failed && short_of_memory.ready());
-    EXPECT(throws<haloport::error>([&] { short_of_memory.finish(); }, "was finished", HP_IN_FLIGHT));
+    EXPECT(throws<haloport::error>([&] { short_of_memory.finish(); }, "was finished", haloport::status::in_flight));
 
     // Fixed neighbours; contents of other types.
     const int behind = (me + 1) % ranks, before = (me + ranks - 1) % ranks;
@@ -146,20 +146,20 @@ void sparse(haloport::communicator &comm) {
     const auto letters = texts[0].content.as<char>();
     EXPECT(texts.size() == 3 && std::string(letters.begin(), letters.end()) == "from " + std::to_string(before));
     EXPECT(texts[1].content.bytes() == 0 && texts[1].content.as<double>().empty() && texts[2].content.bytes() == 4);
-    EXPECT(throws<haloport::error>([&] { texts[2].content.as<double>(); }, "expected elements of 8 bytes, found 4 bytes", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { texts[2].content.as<double>(); }, "expected elements of 8 bytes, found 4 bytes", haloport::status::argument));
 
     // Errors. A start that fails is none.
-    EXPECT(throws<haloport::error>([&] { ring({{ranks, text}}); }, "destinations[0]: expected one of", HP_ARGUMENT));
-    if (ranks > 2) EXPECT(throws<haloport::error>([&] { ring({{before, text}}); }, "is not among", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { ring({{ranks, text}}); }, "destinations[0]: expected one of", haloport::status::argument));
+    if (ranks > 2) EXPECT(throws<haloport::error>([&] { ring({{before, text}}); }, "is not among", haloport::status::argument));
     EXPECT(ring({}).empty());
-    EXPECT(throws<haloport::error>([&] { haloport::sparse made(comm, {ranks}, {}); }, "sources[0]: expected one of the", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { haloport::sparse made(comm, {ranks}, {}); }, "sources[0]: expected one of the", haloport::status::argument));
     haloport::sparse moved = std::move(any);
     check(moved(messages(mine(6))), 6, me, ranks);
     // The round ends with the exchange.
     std::optional<haloport::sparse> freed(comm);
     auto left = freed->start({{behind, text}});
     freed.reset();
-    EXPECT(throws<haloport::error>([&] { left.finish(); }, "freed", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { left.finish(); }, "freed", haloport::status::argument));
 }
 
 void line(haloport::communicator &comm) {
@@ -190,11 +190,11 @@ void line(haloport::communicator &comm) {
 
     { auto dropped = some.start({}, {}); } // its destructor finishes it
     auto pending = some.start({}, {});
-    EXPECT(throws<haloport::error>([&] { some({}, {}); }, "finish it first", HP_IN_FLIGHT));
+    EXPECT(throws<haloport::error>([&] { some({}, {}); }, "finish it first", haloport::status::in_flight));
     pending.finish();
-    EXPECT(throws<haloport::error>([&] { pending.finish(); }, "was finished", HP_IN_FLIGHT));
-    EXPECT(throws<haloport::error>([&] { haloport::line made(comm, 2, 1); }, "ends before it begins", HP_REFUSED));
-    EXPECT(throws<haloport::error>([&] { haloport::line::even(comm, -1); }, "items: expected", HP_ARGUMENT));
+    EXPECT(throws<haloport::error>([&] { pending.finish(); }, "was finished", haloport::status::in_flight));
+    EXPECT(throws<haloport::error>([&] { haloport::line made(comm, 2, 1); }, "ends before it begins", haloport::status::refused));
+    EXPECT(throws<haloport::error>([&] { haloport::line::even(comm, -1); }, "items: expected", haloport::status::argument));
 }
 
 void rank(haloport::communicator comm) {

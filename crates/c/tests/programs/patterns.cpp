@@ -10,13 +10,15 @@
 
 namespace {
 
+using haloport::fold, haloport::points, haloport::role;
+
 constexpr double empty = -12345;
 
 // An array of a domain of a grid, with its halo: the owned cells have values, the halo has none.
 template <class Value>
 struct array {
     static constexpr int rank = 2;
-    hp_box owned, all;
+    haloport::box owned, all;
     std::vector<double> values;
     array(const haloport::pattern &of, Value value) : owned(of.owned()), all(of.with_halo()) {
         for (std::int64_t i = all.lower[0]; i < all.upper[0]; i++)
@@ -26,42 +28,98 @@ struct array {
         return i >= owned.lower[0] && i < owned.upper[0] && j >= owned.lower[1] && j < owned.upper[1];
     }
     double *data() const { return const_cast<double *>(values.data()); }
-    std::size_t extent(int axis) const { return static_cast<std::size_t>(all.upper[axis] - all.lower[axis]); }
-    std::size_t stride(int axis) const { return axis == 0 ? extent(1) : 1; }
+    std::size_t extent(std::size_t axis) const { return all.extent(axis); }
+    std::size_t stride(std::size_t axis) const { return axis == 0 ? extent(1) : 1; }
     double at(std::int64_t i, std::int64_t j) const {
         return values[static_cast<std::size_t>(i - all.lower[0]) * extent(1) + static_cast<std::size_t>(j - all.lower[1])];
     }
 };
 
-hp_grid grid_of(std::int64_t rows, std::int64_t columns, int width) {
-    hp_grid grid = HP_GRID_INIT;
-    grid.axes = 2, grid.cells[0] = rows, grid.cells[1] = columns;
-    for (int axis = 0; axis < 2; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = width;
-    return grid;
+double value(std::int64_t i, std::int64_t j) { return static_cast<double>(100 * i + j + 1); }
+
+// Whether a collective call throws on all ranks: on rank 0, which alone passes a wrong value, this text.
+template <class Call>
+bool refused_on_rank_0(const haloport::communicator &comm, Call call, const char *text) {
+    return comm.rank() == 0 ? throws(call, haloport::status::argument, text) : throws(call, haloport::status::refused, "rank 0: ");
 }
 
-double value(std::int64_t i, std::int64_t j) { return static_cast<double>(100 * i + j + 1); }
+// Values of members and arguments that are wrong on one rank: all learn of it.
+void wrong_values(haloport::communicator &comm) {
+    using haloport::box, haloport::grid, haloport::layout, haloport::pattern;
+    grid right;
+    right.shape = {9, 4};
+    const auto refused = [&](const char *text, auto change) {
+        grid found = right;
+        if (comm.rank() == 0) change(found);
+        return refused_on_rank_0(comm, [&] { pattern::split(comm, found); }, text);
+    };
+    EXPECT(refused("grid.shape: expected 1 to 4 axes, found 0", [](grid &wrong) { wrong.shape = {}; }));
+    EXPECT(refused("grid.shape: expected 1 to 4 axes, found 5", [](grid &wrong) { wrong.shape = {9, 4, 1, 1, 1}; }));
+    EXPECT(refused("grid.cells: expected a number of 0 or more", [](grid &wrong) { wrong.shape = {9, -4}; }));
+    EXPECT(refused("grid.halo: expected one value for all axes, or one for each of 2, found 3", [](grid &wrong) { wrong.halo = {1, 1, 1}; }));
+    EXPECT(refused("grid.halo: expected one value for all axes, or one for each of 2, found 0", [](grid &wrong) { wrong.halo = {}; }));
+    EXPECT(refused("found -1", [](grid &wrong) { wrong.halo = std::int64_t{1} << 32; }));
+    EXPECT(refused("grid.periodic: expected one value", [](grid &wrong) { wrong.periodic = std::vector<bool>(5); }));
+    EXPECT(refused("grid.points: expected", [](grid &wrong) { wrong.points = points::corners; }));
+    // The parts and the boxes.
+    const int ranks = comm.size();
+    using parts = haloport::per_axis<std::int64_t>;
+    const auto cut = [&](const parts &wrong, const char *text) {
+        return refused_on_rank_0(comm, [&] { pattern::split(comm, right, comm.rank() == 0 ? wrong : parts{ranks, 1}); }, text);
+    };
+    EXPECT(cut({1, ranks, 1}, "parts: expected one value for all axes, or one for each of 2, found 3"));
+    EXPECT(cut({7, ranks}, "grid.parts: expected one for each of") && cut({(std::int64_t{1} << 32) + ranks, 1}, "found -1"));
+    const auto own = [&](const box &wrong, const char *text) {
+        const std::vector<box> boxes(comm.rank() == 0, wrong);
+        return refused_on_rank_0(comm, [&] { pattern::grid(comm, right, boxes); }, text);
+    };
+    EXPECT(own({{0, 0}, {9}}, "boxes[0]: expected a first cell and one past the last along each of 2 axes, found 1"));
+    EXPECT(own({{0, 0, 0}, {9, 4, 1}}, "along each of 2 axes, found 3") && own({{0, 0}, {-9, 4}}, "boxes[0]: expected a first cell before"));
+    // Roles and directions of an array.
+    const auto cells = pattern::split(comm, right);
+    const array u(cells, [](std::int64_t, std::int64_t) { return 1.0; });
+    const auto described = [&](const char *text, auto change) {
+        layout like = u;
+        if (comm.rank() == 0) change(like);
+        return refused_on_rank_0(comm, [&] { haloport::plan(cells, u, like); }, text);
+    };
+    EXPECT(described("array 1: roles: expected one for each of 2 axes, found 1", [](layout &wrong) { wrong.roles = {role::cells}; }));
+    EXPECT(described("like[1].role[1]", [](layout &wrong) { wrong.roles = {haloport::axis(0), haloport::axis(9)}; }));
+    EXPECT(described("like[1].vector[0]", [](layout &wrong) { wrong.vector = {-1}; }));
+    EXPECT(described("array 1: vector: expected at most 4 values, found 5", [](layout &wrong) { wrong.vector = {0, 0, 0, 0, 0}; }));
+    EXPECT(described("array 1: origin: expected at most 4 values, found 5", [](layout &wrong) { wrong.origin = {1, 1, 0, 0, 0}; }));
+    EXPECT(described("there is no device `abacus`", [](layout &wrong) { wrong.device = "abacus"; }));
+    // An axis that a box does not have, also one of a pattern that C has made.
+    hp_grid of_c = HP_GRID_INIT;
+    of_c.axes = 2, of_c.cells[0] = 9, of_c.cells[1] = 4;
+    const auto taken = [&](std::size_t axes) {
+        hp_pattern *made = nullptr;
+        haloport::check(hp_pattern_grid(comm.get(), &of_c, HP_SPLIT, nullptr, &made));
+        return pattern(made, axes);
+    };
+    EXPECT(taken(2).with_halo() == cells.owned() && taken(9).owned().axes() == 4);
+    EXPECT(throws([&] { (void)cells.owned().lower[2]; }, haloport::status::argument, "expected one of 2 axes, found axis 2"));
+}
 
 // Points of a tripolar grid: (i, j) is the same as (a - i mod n, b - j), as docs/fields.md has it; here i counts along x.
 void tripolar(haloport::communicator &comm) {
     constexpr std::int64_t m = 6, n = 8;
-    for (int fold : {HP_FOLD_CELL, HP_FOLD_CORNER})
-        for (int points : {HP_POINTS_CELLS, HP_POINTS_EAST_EDGES, HP_POINTS_NORTH_EDGES, HP_POINTS_CORNERS}) {
-            hp_grid grid = grid_of(m, n, 1);
-            grid.periodic[1] = 1, grid.fold = fold, grid.points = points;
+    for (const fold pivot : {fold::cell, fold::corner})
+        for (const points at : {points::cells, points::east_edges, points::north_edges, points::corners}) {
+            haloport::grid grid;
+            grid.shape = {m, n}, grid.fold = pivot, grid.points = at;
             const auto pattern = haloport::pattern::split(comm, grid);
             const array u(pattern, value), v(pattern, value);
-            hp_array like_v = haloport::describe(v);
-            like_v.vector[0] = HP_CELLS + 1;
-            haloport::plan(pattern, haloport::describe(u), like_v)(u, v);
-            const bool east = points == HP_POINTS_EAST_EDGES || points == HP_POINTS_CORNERS;
-            const bool north = points == HP_POINTS_NORTH_EDGES || points == HP_POINTS_CORNERS;
-            const std::int64_t a = (fold == HP_FOLD_CELL ? n : n - 1) - east, b = (fold == HP_FOLD_CELL ? 2 * m - 2 : 2 * m - 1) - north;
+            haloport::layout like_v = v;
+            like_v.vector = {1};
+            haloport::plan(pattern, u, like_v)(u, v);
+            const bool east = at == points::east_edges || at == points::corners, north = at == points::north_edges || at == points::corners;
+            const std::int64_t a = (pivot == fold::cell ? n : n - 1) - east, b = (pivot == fold::cell ? 2 * m - 2 : 2 * m - 1) - north;
             for (std::int64_t j = std::max<std::int64_t>(u.all.lower[0], 0); j < u.all.upper[0]; j++)
                 for (std::int64_t i = u.all.lower[1]; i < u.all.upper[1]; i++) {
-                    const std::int64_t at = (i + n) % n, other = (a - at + n) % n;
-                    const bool folded = 2 * j > b || (2 * j == b && at > other);
-                    const double expected = folded ? value(b - j, other) : value(j, at);
+                    const std::int64_t place = (i + n) % n, other = (a - place + n) % n;
+                    const bool folded = 2 * j > b || (2 * j == b && place > other);
+                    const double expected = folded ? value(b - j, other) : value(j, place);
                     EXPECT(u.at(j, i) == expected && v.at(j, i) == (folded ? -expected : expected));
                 }
         }
@@ -73,22 +131,23 @@ std::mutex lock;
 
 void cubed_sphere(haloport::communicator &comm) {
     constexpr std::int64_t n = 4;
-    hp_grid grid = HP_GRID_INIT;
-    grid.axes = 3, grid.cells[0] = 6, grid.cells[1] = grid.cells[2] = n, grid.cubed_sphere = 1;
-    for (int axis = 1; axis < 3; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 1;
-    std::vector<hp_box> boxes;
-    for (std::int64_t tile = comm.rank(); tile < 6; tile += comm.size()) boxes.push_back({{tile, 0, 0, 0}, {tile + 1, n, n, 0}});
+    haloport::grid grid;
+    grid.shape = {6, n, n}, grid.cubed_sphere = true;
+    std::vector<haloport::box> boxes;
+    for (std::int64_t tile = comm.rank(); tile < 6; tile += comm.size()) boxes.push_back({{tile, 0, 0}, {tile + 1, n, n}});
     const auto pattern = haloport::pattern::grid(comm, grid, boxes);
-    EXPECT(pattern.domains() == static_cast<int>(boxes.size()) && !boxes.empty());
+    EXPECT(pattern.domains() == static_cast<int>(boxes.size()) && boxes.size() > 1 && pattern.owned(1) == boxes[1]);
+    EXPECT(throws([&] { haloport::memory made(pattern, haloport::layout::contiguous<int>({1, n + 2, n + 2})); }, haloport::status::argument,
+                  "expected a pattern with one domain on this rank, found"));
     std::vector<std::vector<int>> tiles;
     std::vector<hp_array> views;
     std::vector<void *> addresses;
-    for (const hp_box &box : boxes) {
+    for (const haloport::box &box : boxes) {
         tiles.emplace_back((n + 2) * (n + 2), -1);
         for (std::int64_t i = 0; i < n; i++)
             for (std::int64_t j = 0; j < n; j++)
                 tiles.back()[static_cast<std::size_t>((i + 1) * (n + 2) + j + 1)] = static_cast<int>((box.lower[0] * n + i) * n + j);
-        views.push_back(haloport::describe(kokkos_like<int, 3>{tiles.back().data(), {1, n + 2, n + 2}, {(n + 2) * (n + 2), n + 2, 1}}));
+        views.push_back(haloport::layout(kokkos_like<int, 3>{tiles.back().data(), {1, n + 2, n + 2}, {(n + 2) * (n + 2), n + 2, 1}}).given());
         addresses.push_back(tiles.back().data());
     }
     hp_plan *plan;
@@ -120,12 +179,11 @@ void cubed_sphere(haloport::communicator &comm) {
 // The same with two levels, an axis of the grid without a halo.
 void cubed_sphere_with_levels(haloport::communicator &comm) {
     constexpr std::int64_t n = 4, plane = (n + 2) * (n + 2);
-    hp_grid grid = HP_GRID_INIT;
-    grid.axes = 4, grid.cells[0] = 6, grid.cells[1] = 2, grid.cells[2] = grid.cells[3] = n, grid.cubed_sphere = 1;
-    for (int axis = 2; axis < 4; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 1;
+    haloport::grid grid;
+    grid.shape = {6, 2, n, n}, grid.halo = {0, 0, 1, 1}, grid.cubed_sphere = true;
     const std::int64_t first = 6 * comm.rank() / comm.size(), past = 6 * (comm.rank() + 1) / comm.size();
     const auto pattern = haloport::pattern::grid(comm, grid, {{{first, 0, 0, 0}, {past, 2, n, n}}});
-    const hp_box all = pattern.with_halo();
+    const haloport::box all = pattern.with_halo();
     EXPECT(all.lower[1] == 0 && all.upper[1] == 2 && all.lower[3] == -1 && all.upper[3] == n + 1);
     std::vector<int> cells(static_cast<std::size_t>((past - first) * 2 * plane), -1);
     const auto at = [&](std::int64_t tile, std::int64_t level) { return static_cast<std::size_t>(((tile - first) * 2 + level) * plane); };
@@ -149,41 +207,46 @@ void cubed_sphere_with_levels(haloport::communicator &comm) {
 
 // The boxes of the boundary have the owned cells that are not in the interior, each once.
 void boundary(const haloport::pattern &pattern) {
-    const auto inside = [](const hp_box &box, std::int64_t i, std::int64_t j) {
+    const auto inside = [](const haloport::box &box, std::int64_t i, std::int64_t j) {
         return i >= box.lower[0] && i < box.upper[0] && j >= box.lower[1] && j < box.upper[1];
     };
-    const hp_box owned = pattern.owned(), interior = pattern.interior();
-    const std::vector<hp_box> boxes = pattern.boundary();
+    const haloport::box owned = pattern.owned(), interior = pattern.interior();
+    const std::vector<haloport::box> boxes = pattern.boundary();
     EXPECT(boxes.size() <= 4);
     for (std::int64_t i = owned.lower[0] - 1; i <= owned.upper[0]; i++)
         for (std::int64_t j = owned.lower[1] - 1; j <= owned.upper[1]; j++) {
-            const auto count = std::count_if(boxes.begin(), boxes.end(), [&](const hp_box &box) { return inside(box, i, j); });
+            const auto count = std::count_if(boxes.begin(), boxes.end(), [&](const haloport::box &box) { return inside(box, i, j); });
             EXPECT(count == (inside(owned, i, j) && !inside(interior, i, j)));
         }
-    EXPECT(throws([&] { pattern.boundary(1); }, HP_ARGUMENT, "domain: expected one of the 1 domains of this rank, found 1"));
+    EXPECT(throws([&] { pattern.boundary(1); }, haloport::status::argument, "domain: expected one of the 1 domains of this rank, found 1"));
 }
 
 // Nodes of a grid, of which there is one more than cells along each axis, in halos that end where the grid ends.
 void staggered(haloport::communicator &comm) {
-    hp_grid grid = grid_of(7, 5, 2);
-    grid.clipped = 1;
-    const auto cells = haloport::pattern::split(comm, grid);
-    grid.cells[0]++, grid.cells[1]++, grid.like = cells.get();
-    const auto nodes = haloport::pattern::split(comm, grid);
+    haloport::grid grid;
+    grid.shape = {7, 5}, grid.halo = 2, grid.clipped = true;
+    auto cells = haloport::pattern::split(comm, grid);
+    grid.shape[0]++, grid.shape[1]++;
+    const auto nodes = haloport::pattern::like(comm, grid, cells);
     boundary(cells), boundary(nodes);
     const array u(nodes, value);
     EXPECT(nodes.owned().lower[0] == cells.owned().lower[0] && u.all.lower[0] >= 0 && u.all.upper[0] <= 8 && u.all.upper[1] == 6);
     haloport::plan(nodes, u)(u);
     for (std::int64_t i = u.all.lower[0]; i < u.all.upper[0]; i++)
         for (std::int64_t j = u.all.lower[1]; j < u.all.upper[1]; j++) EXPECT(u.at(i, j) == value(i, j));
+    // A pattern that was moved from is none, of which all ranks learn.
+    const auto moved = std::move(cells);
+    const auto &like = comm.rank() == 0 ? cells : moved, &of = comm.rank() == 0 ? cells : nodes;
+    EXPECT(refused_on_rank_0(comm, [&] { haloport::pattern::like(comm, grid, like); }, "like: expected the pattern"));
+    EXPECT(refused_on_rank_0(comm, [&] { haloport::plan(nodes, haloport::of(of, u)); }, "array 0: of: expected a pattern"));
 }
 
 // Fields of a grid, of one with a wider halo, and of a mesh, in one exchange: the plan keeps its arrays, or they are passed.
 void several_patterns(haloport::communicator &comm) {
-    hp_grid grid = grid_of(9, 4, 1);
-    grid.periodic[0] = grid.periodic[1] = 1;
+    haloport::grid grid;
+    grid.shape = {9, 4}, grid.periodic = true;
     const auto narrow = haloport::pattern::split(comm, grid);
-    for (int axis = 0; axis < 2; axis++) grid.halo_lower[axis] = grid.halo_upper[axis] = 2;
+    grid.halo = 2;
     const auto wide = haloport::pattern::split(comm, grid);
     const std::int64_t ranks = comm.size(), me = comm.rank(), next = (me + 1) % ranks;
     const auto ring = ranks > 1 ? haloport::pattern::ids(comm, {me, next}, {1, 0}) : haloport::pattern::ids(comm, {me}, {1});
@@ -203,16 +266,15 @@ void several_patterns(haloport::communicator &comm) {
         }
         wrapped(u), wrapped(v);
         EXPECT(ranks == 1 || cells[1] == next);
-        EXPECT(throws([&] { haloport::plan(narrow, haloport::of(wide, u)); }, HP_ARGUMENT, "like[0]"));
+        EXPECT(throws([&] { haloport::plan(narrow, haloport::of(wide, u)); }, haloport::status::argument, "like[0]"));
     }
 }
 
 // Of a periodic grid that is cut along its first axis.
 void without_corners(haloport::communicator &comm) {
-    hp_grid grid = grid_of(9, 4, 1);
-    grid.periodic[0] = grid.periodic[1] = grid.faces_only = 1;
-    grid.parts[0] = comm.size(), grid.parts[1] = 1;
-    const auto pattern = haloport::pattern::split(comm, grid);
+    haloport::grid grid;
+    grid.shape = {9, 4}, grid.periodic = true, grid.corners = false;
+    const auto pattern = haloport::pattern::split(comm, grid, {comm.size(), 1});
     const array u(pattern, value);
     haloport::plan(pattern, u)(u);
     for (std::int64_t i = u.all.lower[0]; i < u.all.upper[0]; i++)
@@ -238,6 +300,7 @@ void mesh(haloport::communicator &comm) {
             const bool is_owned = cell >= first && cell < first + each;
             made.ids.push_back(10 * number(cell));
             made.owned.push_back(is_owned);
+            if (comm.size() == 2) made.owners.push_back(static_cast<std::int32_t>(number(cell) / (2 * each)));
             values.back().push_back(is_owned ? static_cast<float>(number(cell)) : -1);
         }
         values.back().resize(8, -7);
@@ -245,10 +308,10 @@ void mesh(haloport::communicator &comm) {
     }
     const auto pattern = haloport::pattern::ids(comm, domains);
     EXPECT(pattern.domains() == static_cast<int>(domains.size()));
-    if (!domains.empty()) EXPECT(throws([&] { pattern.boundary(); }, HP_ARGUMENT, "found one of a mesh"));
+    if (!domains.empty()) EXPECT(throws([&] { pattern.boundary(); }, haloport::status::argument, "found one of a mesh"));
     const auto view = [&](std::size_t domain) {
         float *first = domain < values.size() ? values[domain].data() : nullptr;
-        return haloport::describe(kokkos_like<float, 2>{first, {2, 4}, {4, 1}}, {HP_CELL_BLOCKS, HP_CELLS});
+        return haloport::layout(kokkos_like<float, 2>{first, {2, 4}, {4, 1}}, {role::blocks, role::cells}).given();
     };
     std::vector<hp_array> views;
     std::vector<void *> addresses;
@@ -265,7 +328,7 @@ void mesh(haloport::communicator &comm) {
             EXPECT(values[domain][place] == (place < 5 ? static_cast<float>(domains[domain].ids[place] / 10) : -7));
     // One rank has lists of other lengths, and all learn of it.
     if (comm.rank() == 0) domains[1].owned.pop_back();
-    EXPECT(throws([&] { haloport::pattern::ids(comm, domains); }, comm.rank() == 0 ? HP_ARGUMENT : HP_REFUSED,
+    EXPECT(throws([&] { haloport::pattern::ids(comm, domains); }, comm.rank() == 0 ? haloport::status::argument : haloport::status::refused,
                   comm.rank() == 0 ? "domains[1].owned: expected this number of values: 5, found 4" : "rank 0: "));
 }
 
@@ -282,7 +345,7 @@ void limits() {
     auto ranks = haloport::communicator::threads(2);
     ranks[0].set_warn_after(0.05);
     ranks[0].set_time_limit(0.2);
-    EXPECT(throws([&] { ranks[0].barrier(); }, HP_TIME_LIMIT, "rank 1"));
+    EXPECT(throws([&] { ranks[0].barrier(); }, haloport::status::time_limit, "rank 1"));
     haloport::check(hp_set_log(nullptr, nullptr));
     const std::lock_guard<std::mutex> held(lock);
     EXPECT(warnings.find("rank 0 has waited") != std::string::npos);
@@ -293,6 +356,7 @@ void limits() {
 int main() {
     for (int ranks : {1, 2, 3})
         haloport::run_ranks(ranks, [](haloport::communicator &comm) {
+            wrong_values(comm);
             tripolar(comm);
             cubed_sphere(comm);
             cubed_sphere_with_levels(comm);

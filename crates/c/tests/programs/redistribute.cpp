@@ -13,10 +13,8 @@ struct view {
     std::vector<double> values;
     std::size_t extents[2];
     bool transposed;
-    view(const hp_box &box, bool transposed) : transposed(transposed) {
-        for (int axis = 0; axis < 2; axis++) extents[axis] = static_cast<std::size_t>(box.upper[axis] - box.lower[axis]);
-        values.assign(extents[0] * extents[1] + 1, -1);
-    }
+    view(const haloport::box &box, bool transposed)
+        : values(box.cells() + 1, -1), extents{box.extent(0), box.extent(1)}, transposed(transposed) {}
     double *data() const { return const_cast<double *>(values.data()); }
     std::size_t extent(int axis) const { return extents[axis]; }
     std::size_t stride(int axis) const { return (axis == 0) == transposed ? 1 : extents[transposed ? 0 : 1]; }
@@ -27,25 +25,22 @@ double value(std::int64_t i, std::int64_t j) { return static_cast<double>(10 * i
 
 // Cuts the grid along an axis; all of it is on rank 0 if there is no axis.
 haloport::pattern cut(const haloport::communicator &comm, int axis, int width) {
-    hp_grid grid = HP_GRID_INIT;
-    grid.axes = 2, grid.cells[0] = rows, grid.cells[1] = columns;
-    grid.halo_lower[0] = grid.halo_upper[0] = grid.halo_lower[1] = grid.halo_upper[1] = width;
-    if (axis >= 0) {
-        grid.parts[axis] = comm.size(), grid.parts[1 - axis] = 1;
-        return haloport::pattern::split(comm, grid);
-    }
-    const hp_box all{{0, 0, 0, 0}, {rows, columns, 0, 0}};
-    return haloport::pattern::grid(comm, grid, comm.rank() == 0 ? std::vector<hp_box>{all} : std::vector<hp_box>{});
+    haloport::grid grid;
+    grid.shape = {rows, columns}, grid.halo = width;
+    if (axis == 0) return haloport::pattern::split(comm, grid, {comm.size(), 1});
+    if (axis == 1) return haloport::pattern::split(comm, grid, {1, comm.size()});
+    const haloport::box all{{0, 0}, {rows, columns}};
+    return haloport::pattern::grid(comm, grid, comm.rank() == 0 ? std::vector{all} : std::vector<haloport::box>{});
 }
 
 void rank(haloport::communicator &comm) {
     const auto from = cut(comm, 0, 0), to = cut(comm, 1, 0), whole = cut(comm, -1, 1);
     const auto to_columns = haloport::pattern::redistribution(from, to), gather = haloport::pattern::redistribution(to, whole);
     const auto scatter = haloport::pattern::redistribution(whole, from, true);
-    const hp_box mine = from.owned(), others = to.owned();
+    const haloport::box mine = from.owned(), others = to.owned();
     view source(mine, false), target(others, true), back(mine, true);
     // On ranks without domains, of which only the type counts.
-    const hp_box nothing{}, framed = whole.domains() > 0 ? whole.with_halo() : nothing;
+    const haloport::box nothing{{0, 0}, {0, 0}}, framed = whole.domains() > 0 ? whole.with_halo() : nothing;
     view all(framed, false);
     EXPECT(whole.domains() == (comm.rank() == 0));
     for (std::int64_t i = mine.lower[0]; i < mine.upper[0]; i++)
@@ -69,10 +64,10 @@ void rank(haloport::communicator &comm) {
     for (std::int64_t i = mine.lower[0]; i < mine.upper[0]; i++)
         for (std::int64_t j = 0; j < columns; j++)
             EXPECT(back.at(static_cast<std::size_t>(i - mine.lower[0]), static_cast<std::size_t>(j)) == value(i, j));
-    EXPECT(throws([&] { transpose(source); }, HP_ARGUMENT, "expected 2 arrays, found 1"));
-    EXPECT(throws([&] { (void)to_columns.domains(); }, HP_ARGUMENT, "found a redistribution"));
-    EXPECT(throws([&] { haloport::plan(to_columns, source); }, HP_ARGUMENT, "expected 2 arrays of field 0, one for each domain, found 1"));
-    EXPECT(throws([&] { haloport::pattern::redistribution(to_columns, to); }, HP_ARGUMENT, "source: expected"));
+    EXPECT(throws([&] { transpose(source); }, haloport::status::argument, "expected 2 arrays, found 1"));
+    EXPECT(throws([&] { (void)to_columns.domains(); }, haloport::status::argument, "found a redistribution"));
+    EXPECT(throws([&] { haloport::plan(to_columns, source); }, haloport::status::argument, "expected 2 arrays of field 0, one for each domain, found 1"));
+    EXPECT(throws([&] { haloport::pattern::redistribution(to_columns, to); }, haloport::status::argument, "source: expected"));
 
     const std::vector<double> terms = comm.rank() == 0 ? std::vector<double>{1e100, 1} : std::vector<double>{};
     const std::vector<double> rest = comm.rank() == comm.size() - 1 ? std::vector<double>{-1e100, 0.25} : std::vector<double>{};
@@ -81,7 +76,7 @@ void rank(haloport::communicator &comm) {
     EXPECT(comm.sum_exact(joined) == 1.25);
     EXPECT(comm.sum_exact(joined, std::vector<double>(joined.size(), 2)) == 2.5);
     EXPECT(comm.sum_exact(std::vector<float>{0.5f}) == 0.5 * comm.size());
-    EXPECT(throws([&] { comm.sum_exact(terms, std::vector<double>(terms.size() + 1)); }, HP_ARGUMENT, "weights"));
+    EXPECT(throws([&] { comm.sum_exact(terms, std::vector<double>(terms.size() + 1)); }, haloport::status::argument, "weights"));
 }
 
 } // namespace

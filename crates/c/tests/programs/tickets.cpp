@@ -43,8 +43,8 @@ bool throws(Call call) {
 
 void rank(haloport::communicator comm) {
     const int me = comm.rank();
-    hp_grid grid = HP_GRID_INIT;
-    grid.axes = 1, grid.cells[0] = 2 * (CELLS - 2), grid.periodic[0] = 1, grid.halo_lower[0] = grid.halo_upper[0] = 1;
+    haloport::grid grid;
+    grid.shape = {2 * (CELLS - 2)}, grid.periodic = true;
     auto pattern = haloport::pattern::split(comm, grid);
     values u{}, v{};
     haloport::options with;
@@ -89,7 +89,7 @@ void rank(haloport::communicator comm) {
     fill(3000);
     auto a = start(u);
     auto b = start(v);
-    EXPECT(throws<haloport::error>([&] { b.finish({99, 0, 0}); }));
+    EXPECT(throws<haloport::error>([&] { b.finish(hp_stream{99, 0, 0}); }));
     EXPECT(throws<haloport::error>([&] { auto third = update.start(u); }));
     b.finish();
     EXPECT(v.are_filled(me, 3100));

@@ -177,10 +177,6 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
         assert!(header.contains("#define HP_INIT(type) {.size = sizeof(type)}"));
         "no".to_string()
     };
-    let same = |in_c: String, in_cpp: String| {
-        assert_eq!(in_c, in_cpp, "in C and in C++");
-        in_c
-    };
     let needed = || "–".to_string();
     // Not those of a communicator: the environment of the tests has limits of its own.
     let seconds = |time: std::time::Duration| time.as_secs().to_string();
@@ -196,6 +192,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 after(&on_grid, "halo: Halo::uniform("),
                 after(&stubs, "tuple[SupportsIndex, SupportsIndex]] = "),
                 "0".into(),
+                after(&cpp, "per_axis<halo_width> halo = "),
                 needed(),
             ],
         ),
@@ -205,6 +202,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 flag(grid.is_periodic(0)),
                 after(&stubs, "periodic: FlagsLike = "),
                 zero("periodic[4]"),
+                after(&cpp, "per_axis<bool> periodic = "),
                 flag(after(&module, "cuts(size(cells)) ends = ") != "0"),
             ],
         ),
@@ -214,6 +212,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 flag(halo.connectivity() == corners),
                 after(&stubs, "corners: bool = "),
                 "yes".into(),
+                after(&cpp, "bool corners = "),
                 "yes".into(),
             ],
         ),
@@ -223,6 +222,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 flag(halo == halo.clone().clipped()),
                 after(&stubs, "clipped: bool = "),
                 zero("clipped"),
+                after(&cpp, "bool clipped = "),
                 flag(after(&module, "ends_at_walls = ") != "0"),
             ],
         ),
@@ -232,6 +232,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 serde_json::to_value(haloport::domain::Points::default()).unwrap().as_str().unwrap().into(),
                 after(&stubs, "Literal[\"cells\", \"east-edges\", \"north-edges\", \"corners\"] = \""),
                 after(&header, "enum { HP_POINTS_").to_lowercase(),
+                after(&cpp, "haloport::points points = haloport::points::"),
                 after(&module, "pattern exchanges: '"),
             ],
         ),
@@ -241,6 +242,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 needed(),
                 after(&stubs, "fixed: bool = "),
                 zero("fixed"),
+                after(&cpp, "with.given("),
                 flag(after(&module, "origin = 0; keeps = ") != "0"),
             ],
         ),
@@ -249,7 +251,8 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             [
                 after(&terms, "options.in_flight.unwrap_or("),
                 after(&stubs, "in_flight: SupportsIndex = "),
-                same(after(&header, "up to 64; 0: "), after(&cpp, "int in_flight = ")),
+                after(&header, "up to 64; 0: "),
+                after(&cpp, "int in_flight = "),
                 after(&module, "keeps = 0; flights = "),
             ],
         ),
@@ -258,7 +261,8 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             [
                 haloport::DataPath::default().to_string(),
                 after(&stubs, "path: _Path = \""),
-                same(after(&header, "null or \""), after(&cpp, "std::string path = \"")),
+                after(&header, "null or \""),
+                after(&cpp, "std::string path = \""),
                 after(&module, "'stream-messages', or '"),
             ],
         ),
@@ -268,6 +272,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
                 seconds(haloport::comm::DEFAULT_WARN_AFTER),
                 after(&waits, "``HALOPORT_WARN_AFTER``, or "),
                 after(&header, "HALOPORT_WARN_AFTER, or "),
+                after(&header, "HALOPORT_WARN_AFTER, or "),
                 after(&module, "HALOPORT_WARN_AFTER, or "),
             ],
         ),
@@ -276,6 +281,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             [
                 seconds(haloport::comm::DEFAULT_TIME_LIMIT),
                 after(&waits, "``HALOPORT_TIME_LIMIT``, or "),
+                after(&header, "HALOPORT_TIME_LIMIT, or "),
                 after(&header, "HALOPORT_TIME_LIMIT, or "),
                 after(&module, "HALOPORT_TIME_LIMIT, or "),
             ],
