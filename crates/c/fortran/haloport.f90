@@ -15,6 +15,10 @@
 ! gfortran passes copies of members of all elements, such as `swarm%mass`, and of pointers to them: exchange those with `update`,
 ! and not in plans that are `fixed`.
 !
+! Objects live until `free`; a variable that ends does not free its object. An assignment, such as `model%comm = comm`, makes no second
+! object: after `free` of one of the variables, calls of the other one are refused. The types have no final procedures, since gfortran
+! 12 calls those of components that are arrays at wrong addresses.
+!
 ! All procedures but `hp_on` have `stat` and `errmsg`, as statements of Fortran do: `hp_ok`, 0, for success, otherwise one of the
 ! statuses below, and its text. Without `stat`, a failure ends the program. After a failure, results are empty: rank -1, 0 ranks, not
 ! ready, no cells.

@@ -5,6 +5,7 @@
 #include <ISO_Fortran_binding.h>
 #include <ctype.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,77 @@
 /* A field has at most 4 axes, and components. */
 enum { MOST_ARRAYS = 20, MOST_AXES = 8, MOST_FIELD_AXES = 4, MOST_IN_FLIGHT = 64, TEXT = 1000 };
 
+/*
+ * What plans, exchanges of messages and lines of this file begin with. A handle is the address of a record and, in its high 16 bits, the
+ * number of objects that have had the record before. Records are used again and never freed, so that a copy of a handle, which the
+ * program has made by an assignment, is noticed after the object was freed, until 65,536 later objects have had the record.
+ */
+typedef struct record {
+    _Atomic uint16_t used;
+    struct record *next, *other;
+} record;
+
+/* The records of a kind of object: those that no object has, and all. Tools that look for leaks do not recognise handles as addresses. */
+typedef struct records {
+    record *unused, *all;
+} records;
+
+static atomic_flag changing = ATOMIC_FLAG_INIT;
+
+static void lock_records(void) {
+    while (atomic_flag_test_and_set(&changing)) {
+    }
+}
+
+static void unlock_records(void) {
+    atomic_flag_clear(&changing);
+}
+
+/* A record of `bytes` bytes, 0 beyond its start; null if there is no memory. */
+static void *new_record(records *of, size_t bytes) {
+    lock_records();
+    record *made = of->unused;
+    if (made) of->unused = made->next;
+    unlock_records();
+    if (made) {
+        memset((char *)made + sizeof *made, 0, bytes - sizeof *made);
+        return made;
+    }
+    made = calloc(1, bytes);
+    if (!made) return NULL;
+    if ((uintptr_t)made >> 48) { /* no system that Haloport knows gives out such addresses unasked */
+        free(made);
+        return NULL;
+    }
+    lock_records();
+    made->other = of->all, of->all = made;
+    unlock_records();
+    return made;
+}
+
+/* Gives the record of an object back that has ended; null is allowed. */
+static void end_record(records *of, void *object) {
+    record *unused = object;
+    if (!unused) return;
+    atomic_fetch_add(&unused->used, 1);
+    lock_records();
+    unused->next = of->unused, of->unused = unused;
+    unlock_records();
+}
+
+static void *handle_of(void *object) {
+    return (void *)((uintptr_t)object | (uintptr_t)atomic_load(&((record *)object)->used) << 48);
+}
+
+/* The object of a handle; null if it was freed, or the handle is null. */
+static void *object_of(const void *handle) {
+    record *at = (record *)((uintptr_t)handle & (((uintptr_t)1 << 48) - 1));
+    return at && atomic_load_explicit(&at->used, memory_order_relaxed) == (uintptr_t)handle >> 48 ? at : NULL;
+}
+
 /* A plan, and what its arrays are like: every call passes descriptors, so others are refused. */
 typedef struct hpf_plan {
+    record record;
     hp_plan *plan;
     int arrays;
     struct {
@@ -33,12 +103,21 @@ typedef struct hpf_plan {
     } started[MOST_IN_FLIGHT];
 } hpf_plan;
 
+static records plans;
+
 /* The text of a failure in this file; empty if haloport.h has it. */
 static _Thread_local char message[TEXT];
 
 static int refused(const char *text, int array) {
     snprintf(message, sizeof message, array < 0 ? "%s" : "array %2$d: %1$s", text, array + 1);
     return HP_ARGUMENT;
+}
+
+/* The failure for a handle without an object. */
+static int missing(const char *kind) {
+    char text[TEXT];
+    snprintf(text, sizeof text, "expected %s, found one that was not made, or was freed", kind);
+    return refused(text, -1);
 }
 
 /* What a text of haloport.h is about, so that its numbers can count from 1, and its axes from the fastest one. */
@@ -445,7 +524,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
     void *data[MOST_ARRAYS];
     int count = count_of(arrays), wrong = 0;
     *plan = NULL;
-    hpf_plan *made = calloc(1, sizeof *made);
+    hpf_plan *made = new_record(&plans, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
     if (complained() || count < 0) wrong = HP_ARGUMENT;
     for (int field = 0; field < fields; field++)
@@ -480,16 +559,16 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
         like[0].size = 0;
         hp_plan_create(pattern, 1, like, data, &options, &none);
         memcpy(message, text, sizeof text);
-        free(made);
+        end_record(&plans, made);
         return wrong;
     }
     /* Unless the plan is fixed, the addresses tell on which device the arrays are. */
     hp_status status = hp_plan_create(pattern, fields > 0 ? fields : count / sides, like, data, &options, &made->plan);
     made->arrays = count;
     if (status == HP_OK)
-        *plan = made;
+        *plan = handle_of(made);
     else
-        free(made);
+        end_record(&plans, made);
     return ended_of(status, OF_ARRAYS, grid_axes > target_axes ? grid_axes : target_axes);
 }
 
@@ -559,7 +638,8 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, int32_
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
     void *data[MOST_ARRAYS];
     hp_stream order = {kind, 0, (uintptr_t)stream};
-    if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
+    plan = object_of(plan);
+    if (!plan) return missing("a plan");
     int count = count_of(arrays);
     if (count < 0) return HP_ARGUMENT;
     if (count != plan->arrays) {
@@ -584,7 +664,8 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, int32_
 int hpf_ready(hpf_plan *plan, int32_t has_ticket, int64_t passed, int32_t *ready) {
     hp_ticket ticket = HP_NO_TICKET;
     *ready = 0;
-    if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
+    plan = object_of(plan);
+    if (!plan) return missing("a plan");
     if (ticket_of(plan, has_ticket, passed, &ticket)) return HP_ARGUMENT;
     return ended(hp_ready(plan->plan, ticket, ready));
 }
@@ -609,13 +690,17 @@ int hpf_memory_create(hp_pattern *pattern, int32_t grid_axes, int32_t bytes, int
 /* Writes the description of the plan, or of the machine, into `text` of `*bytes` bytes, if it fits, and what it needs into `*bytes`. */
 int hpf_describe(int32_t of_machine, hpf_plan *plan, char *text, size_t *bytes) {
     if (of_machine) return ended(hp_describe(text, bytes));
-    if (!plan) return refused("expected a plan, found one that was not made, or was freed", -1);
+    plan = object_of(plan);
+    if (!plan) return missing("a plan");
     return ended(hp_plan_describe(plan->plan, text, bytes));
 }
 
 int hpf_plan_free(hpf_plan *plan) {
-    hp_status status = plan ? hp_plan_free(plan->plan) : HP_OK;
-    if (status == HP_OK) free(plan);
+    if (!plan) return ended(HP_OK);
+    plan = object_of(plan);
+    if (!plan) return missing("a plan");
+    hp_status status = hp_plan_free(plan->plan);
+    if (status == HP_OK) end_record(&plans, plan);
     return ended(status);
 }
 
@@ -623,6 +708,7 @@ int hpf_plan_free(hpf_plan *plan) {
 
 /* An exchange, and the messages of its last round. */
 typedef struct hpf_sparse {
+    record record;
     hp_sparse *sparse;
     int64_t count;
     const hp_received *came;
@@ -630,18 +716,14 @@ typedef struct hpf_sparse {
 
 /* A line, and the payloads of its last round. */
 typedef struct hpf_line {
+    record record;
     hp_line *line;
     hp_payload from_left, from_right;
 } hpf_line;
 
-static const hp_payload NO_PAYLOAD = {HP_NO_PAYLOAD, NULL};
+static records sparse_exchanges, lines;
 
-/* The text of the failure for a handle of these types that is null. */
-static int missing(const char *kind) {
-    char text[TEXT];
-    snprintf(text, sizeof text, "expected %s, found one that was not made, or was freed", kind);
-    return refused(text, -1);
-}
+static const hp_payload NO_PAYLOAD = {HP_NO_PAYLOAD, NULL};
 
 /* The size in bytes of an array or a scalar; -1 if it cannot be used. */
 static int64_t bytes_of(const CFI_cdesc_t *array) {
@@ -821,7 +903,7 @@ int hpf_gather(hp_comm *comm, int64_t root, const CFI_cdesc_t *values, const CFI
 int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, const int32_t *sources, int32_t destination_count,
                       const int32_t *destinations, hpf_sparse **sparse) {
     hp_sparse *found = NULL;
-    hpf_sparse *made = calloc(1, sizeof *made);
+    hpf_sparse *made = new_record(&sparse_exchanges, sizeof *made);
     *sparse = NULL;
     if (!made) hpf_complain("expected memory for an exchange, found none");
     /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
@@ -830,11 +912,11 @@ int hpf_sparse_create(hp_comm *comm, int32_t is_fixed, int32_t source_count, con
                                     : hp_sparse_create(comm, &found);
     int wrong = complained() ? HP_ARGUMENT : ended(status);
     if (wrong) {
-        free(made);
+        end_record(&sparse_exchanges, made);
         return wrong;
     }
     made->sparse = found;
-    *sparse = made;
+    *sparse = handle_of(made);
     return 0;
 }
 
@@ -871,12 +953,14 @@ static int start_messages(hpf_sparse *sparse, int64_t messages, const int32_t *d
 int hpf_sparse_start(hpf_sparse *sparse, int64_t messages, const int32_t *destinations, const int64_t *counts,
                      const CFI_cdesc_t *values) {
     if (complained()) return HP_ARGUMENT;
+    sparse = object_of(sparse);
     if (!sparse) return missing("an hp_sparse");
     return start_messages(sparse, messages, destinations, counts, values);
 }
 
 int hpf_sparse_ready(const hpf_sparse *sparse, int32_t *ready) {
     *ready = 0;
+    sparse = object_of(sparse);
     if (!sparse) return missing("an hp_sparse");
     return ended(hp_sparse_ready(sparse->sparse, ready));
 }
@@ -884,6 +968,7 @@ int hpf_sparse_ready(const hpf_sparse *sparse, int32_t *ready) {
 /* Writes the number of messages that have come. */
 int hpf_sparse_finish(hpf_sparse *sparse, int64_t *count) {
     *count = 0;
+    sparse = object_of(sparse);
     if (!sparse) return missing("an hp_sparse");
     int64_t messages = 0;
     const hp_received *came = NULL;
@@ -895,6 +980,8 @@ int hpf_sparse_finish(hpf_sparse *sparse, int64_t *count) {
 
 /* The source and the size of each message that has come. */
 void hpf_sparse_list(const hpf_sparse *sparse, int32_t *sources, int64_t *bytes) {
+    sparse = object_of(sparse);
+    if (!sparse) return;
     for (int64_t place = 0; place < sparse->count; place++)
         sources[place] = sparse->came[place].rank, bytes[place] = sparse->came[place].bytes;
 }
@@ -911,6 +998,7 @@ static int check_size(const char *name, const CFI_cdesc_t *array, int64_t expect
 
 /* Copies a message, counted from 1, or all messages, one after the other. */
 int hpf_sparse_take(const hpf_sparse *sparse, int32_t is_one, int64_t message, const CFI_cdesc_t *array) {
+    sparse = object_of(sparse);
     if (!sparse) return missing("an hp_sparse");
     if (is_one && (message < 1 || message > sparse->count)) {
         char text[TEXT];
@@ -940,15 +1028,18 @@ int hpf_sparse_take(const hpf_sparse *sparse, int32_t is_one, int64_t message, c
 }
 
 int hpf_sparse_free(hpf_sparse *sparse) {
-    hp_status status = sparse ? hp_sparse_free(sparse->sparse) : HP_OK;
-    if (status == HP_OK) free(sparse);
+    if (!sparse) return ended(HP_OK);
+    sparse = object_of(sparse);
+    if (!sparse) return missing("an hp_sparse");
+    hp_status status = hp_sparse_free(sparse->sparse);
+    if (status == HP_OK) end_record(&sparse_exchanges, sparse);
     return ended(status);
 }
 
 /* The items of this rank, which count from 1, are `lower` to `upper`. If `is_even`, there are `upper` items on all ranks. */
 int hpf_line_create(hp_comm *comm, int32_t is_even, int64_t lower, int64_t upper, hpf_line **line) {
     hp_line *found = NULL;
-    hpf_line *made = calloc(1, sizeof *made);
+    hpf_line *made = new_record(&lines, sizeof *made);
     *line = NULL;
     if (!made) hpf_complain("expected memory for a line, found none");
     if (!is_even && lower < 1 && !complaint[0])
@@ -958,16 +1049,17 @@ int hpf_line_create(hp_comm *comm, int32_t is_even, int64_t lower, int64_t upper
                                     : hp_line_create(comm, lower - 1, upper, &found);
     int wrong = complained() ? HP_ARGUMENT : ended(status);
     if (wrong) {
-        free(made);
+        end_record(&lines, made);
         return wrong;
     }
     made->line = found, made->from_left = made->from_right = NO_PAYLOAD;
-    *line = made;
+    *line = handle_of(made);
     return 0;
 }
 
 int hpf_line_items(const hpf_line *line, int64_t *lower, int64_t *upper) {
     *lower = 1, *upper = 0;
+    line = object_of(line);
     if (!line) return missing("an hp_line");
     hp_status status = hp_line_items(line->line, lower, upper, NULL);
     *lower += 1;
@@ -976,6 +1068,7 @@ int hpf_line_items(const hpf_line *line, int64_t *lower, int64_t *upper) {
 
 int hpf_line_neighbours(const hpf_line *line, int32_t *left, int32_t *right) {
     *left = *right = -1;
+    line = object_of(line);
     if (!line) return missing("an hp_line");
     return ended(hp_line_neighbours(line->line, left, right));
 }
@@ -986,6 +1079,7 @@ int hpf_line_start(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdes
     hp_payload given[] = {NO_PAYLOAD, NO_PAYLOAD};
     char *copied[] = {NULL, NULL};
     int wrong = 0;
+    line = object_of(line);
     if (!line) return missing("an hp_line");
     for (int side = 0; side < 2 && !wrong; side++) {
         if (!sides[side]) continue;
@@ -1001,6 +1095,7 @@ int hpf_line_start(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdes
 
 int hpf_line_ready(const hpf_line *line, int32_t *ready) {
     *ready = 0;
+    line = object_of(line);
     if (!line) return missing("an hp_line");
     return ended(hp_line_ready(line->line, ready));
 }
@@ -1008,6 +1103,7 @@ int hpf_line_ready(const hpf_line *line, int32_t *ready) {
 /* Writes the sizes of the payloads that have come; -1 for none. */
 int hpf_line_finish(hpf_line *line, int64_t *left_bytes, int64_t *right_bytes) {
     *left_bytes = *right_bytes = HP_NO_PAYLOAD;
+    line = object_of(line);
     if (!line) return missing("an hp_line");
     hp_payload left = {HP_NO_PAYLOAD, NULL}, right = {HP_NO_PAYLOAD, NULL};
     hp_status status = hp_line_finish(line->line, &left, &right);
@@ -1017,6 +1113,7 @@ int hpf_line_finish(hpf_line *line, int64_t *left_bytes, int64_t *right_bytes) {
 }
 
 int hpf_line_take(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdesc_t *right) {
+    line = object_of(line);
     if (!line) return missing("an hp_line");
     if (left && line->from_left.bytes < 0) return refused("left: expected a payload that has come from there, found none", -1);
     if (right && line->from_right.bytes < 0) return refused("right: expected a payload that has come from there, found none", -1);
@@ -1028,7 +1125,10 @@ int hpf_line_take(const hpf_line *line, const CFI_cdesc_t *left, const CFI_cdesc
 }
 
 int hpf_line_free(hpf_line *line) {
-    hp_status status = line ? hp_line_free(line->line) : HP_OK;
-    if (status == HP_OK) free(line);
+    if (!line) return ended(HP_OK);
+    line = object_of(line);
+    if (!line) return missing("an hp_line");
+    hp_status status = hp_line_free(line->line);
+    if (status == HP_OK) end_record(&lines, line);
     return ended(status);
 }

@@ -37,6 +37,7 @@ program arrays
   call tripolar()
   call described()
   call several_patterns()
+  call assigned()
   call grid%free()
   call comms(1)%free()
   if (failures > 0) error stop 1
@@ -605,6 +606,94 @@ contains
       deallocate (u, surface)
     end do
     call mesh%free()
+  end subroutine
+
+  ! An assignment makes no second object: when it was freed through one variable, the other one is refused, also if there are newer objects.
+  subroutine assigned()
+    type(hp_comm) :: pair(2), comm
+    type(hp_pattern) :: made, same
+    type(hp_memory) :: memory, same_memory
+    type(hp_plan) :: plan, same_plan, newer
+    type(hp_sparse) :: messages, same_messages, newer_messages
+    type(hp_line) :: line, same_line, newer_line
+    real(real64), pointer :: x(:, :)
+    real(real64) :: u(0:nx + 1, -1:ny + 2)
+    integer, allocatable :: sources(:)
+    integer(int64), allocatable :: bytes(:)
+    integer :: low(2), high(2), stat
+    character(300) :: text
+    u = 1
+    call hp_comm_threads(pair)
+    comm = pair(2)
+    call check(comm%rank() == 1, 'a communicator that was assigned')
+    call pair(2)%free()
+    call check(comm%rank(stat, text) == -1, 'a communicator that was freed'); call refused(stat, text, 'freed')
+    call comm%free(stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call pair(1)%free()
+    call hp_pattern_create(made, comms(1), [nx, ny], halo=[1, 2], periodic=[.true., .true.])
+    same = made
+    call hp_allocate(memory, made, x)
+    same_memory = memory
+    call memory%free()
+    call same_memory%free(stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call hp_plan_create(plan, made, u)
+    call made%free()
+    call same%owned(low, high, stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call same%free(stat=stat, errmsg=text); call refused(stat, text, 'freed')
+
+    same_plan = plan
+    call same_plan%update(u)
+    call plan%start(u)
+    call same_plan%finish(u)
+    call plan%free()
+    call plan%free()
+    call refuse_plan(same_plan)
+    call hp_plan_create(newer, grid, u)
+    call refuse_plan(same_plan)
+    call newer%update(u)
+    call newer%free()
+    call refuse_plan(same_plan)
+
+    call hp_sparse_create(messages, comms(1))
+    same_messages = messages
+    call same_messages%exchange([0], [1], [7], sources, bytes)
+    call messages%free()
+    call messages%free()
+    call hp_sparse_create(newer_messages, comms(1))
+    call same_messages%exchange([0], [1], [7], sources, bytes, stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call check(.not. same_messages%ready(stat=stat, errmsg=text), 'an exchange that was freed'); call refused(stat, text, 'freed')
+    call same_messages%free(stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call newer_messages%exchange([0], [1], [7], sources, bytes)
+    call check(size(sources) == 1, 'an exchange of messages in the place of one that was freed')
+    call newer_messages%free()
+
+    call hp_line_create(line, comms(1), 4)
+    same_line = line
+    call check(same_line%left() == -1, 'a line that was assigned')
+    call line%free()
+    call line%free()
+    call hp_line_create(newer_line, comms(1), 4)
+    call check(same_line%left(stat=stat, errmsg=text) == -1, 'a line that was freed'); call refused(stat, text, 'freed')
+    call same_line%exchange(stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call same_line%free(stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call newer_line%exchange()
+    call newer_line%free()
+  end subroutine
+
+  ! The plan was freed through another variable.
+  subroutine refuse_plan(plan)
+    type(hp_plan), intent(in) :: plan
+    type(hp_plan) :: copy
+    real(real64) :: u(0:nx + 1, -1:ny + 2)
+    integer :: stat
+    character(300) :: text
+    copy = plan
+    u = 1; text = ''
+    call copy%update(u, stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call copy%start(u, stat=stat, errmsg=text); call refused(stat, text, 'freed')
+    call check(.not. copy%ready(stat=stat, errmsg=text), 'a plan that was freed'); call refused(stat, text, 'freed')
+    call check(copy%describe(stat=stat, errmsg=text) == '', 'a plan that was freed'); call refused(stat, text, 'freed')
+    call copy%free(stat=stat, errmsg=text); call refused(stat, text, 'freed')
   end subroutine
 
   ! Each is a status and a text that names what is wrong.
