@@ -124,7 +124,7 @@ fn redistributed_cells_match_the_oracles() {
 
 #[test]
 fn fields_of_several_patterns_match_the_oracles() {
-    random::sets(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
+    random::sets(&device(), cases(CASES).div_ceil(16), RANKS).unwrap();
 }
 
 #[test]
