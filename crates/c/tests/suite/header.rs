@@ -157,7 +157,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
     let module = read("crates/c/fortran/haloport.f90");
     let stubs = read("crates/python/python/haloport/_haloport.pyi");
     let waits = read("crates/python/src/communicator.rs");
-    let terms = read("crates/core/src/exchange/agree/terms.rs");
+    let bind = read("crates/core/src/exchange/agree/bind.rs");
     let on_grid = read("crates/core/src/pattern/on_grid.rs");
     // The word behind a text, which is there.
     let after = |source: &str, start: &str| -> String {
@@ -249,7 +249,7 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
         (
             "exchanges in flight",
             [
-                after(&terms, "options.in_flight.unwrap_or("),
+                after(&bind, "options.in_flight.unwrap_or("),
                 after(&stubs, "in_flight: SupportsIndex = "),
                 after(&header, "up to 64; 0: "),
                 after(&cpp, "int in_flight = "),

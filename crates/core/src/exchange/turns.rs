@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::agree::PassedFields;
 use super::options::{Completion, ExchangeError, Schedule, Settled, Traffic};
 use super::part::Bound;
-use super::part::flight::Status;
+use super::part::flight_state::Status;
 use crate::pattern::Pattern;
 
 /// An exchange that was started without a borrow and is not finished; see

@@ -3,12 +3,14 @@
 //! In this order:
 //! - `set` collects the fields by device; for a plan, `layouts` has what it needs to know of fields, and compares with that
 //!   the fields with which it is started;
-//! - `terms`: the ranks agree that they bind the same fields, and on the order in which halos are filled;
+//! - `bind`: the ranks agree on the `terms`, that is on fields and options, and on the order in which halos are filled, and
+//!   all copies are bound;
 //! - here: the negotiation of the way of each field. It takes three steps for each part of an exchange and each neighbour:
 //!   the sender makes an offer, the receiver accepts it and allocates the memory that the two share, and the sender maps
 //!   that memory and lends its windows. `neighbour` has these steps. Before the second one, ranks of one node measure
 //!   the distance of their cores, if it counts and is not known.
 
+mod bind;
 mod layouts;
 mod neighbour;
 mod set;
@@ -17,8 +19,8 @@ mod terms;
 pub use layouts::FieldLayout;
 pub use set::{Binder, FieldSet, OfPattern, OneField, SourceTarget};
 
+pub(super) use bind::{bind_fields, bind_layouts};
 pub(super) use layouts::{LayoutSet, PassedFields};
-pub(super) use terms::{bind_fields, bind_layouts};
 
 use std::any::Any;
 use std::collections::BTreeMap;

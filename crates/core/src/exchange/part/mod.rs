@@ -2,14 +2,15 @@
 //!
 //! From the top down:
 //! - here: a bound exchange: starting it, waiting for it, abandoning it; and the course of one on a device with streams;
-//! - `flight`: the state of one exchange, shared with the engine that polls it: idle, travelling, arrived, gated or
-//!   poisoned;
+//! - `flight`: one exchange, shared with the engine that polls it; `flight_state`: what it keeps behind its lock, and its
+//!   status: idle, travelling, arrived, gated or poisoned;
 //! - the parts, one for each device: `host`, of a device that has done its work when a call returns; `stream` with
 //!   `stream_phases`, of a device with streams, whose course is chosen at the start;
 //! - `build`: makes the part of a device, once.
 
 mod build;
 pub(super) mod flight;
+pub(super) mod flight_state;
 pub(super) mod host;
 mod stream;
 mod stream_phases;
@@ -22,7 +23,8 @@ use crate::comm::{Missing, Served as _, Tags};
 use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::TransportError;
-use flight::{Flight, Status};
+use flight::Flight;
+use flight_state::Status;
 
 /// A flight and the ranks that take part in it. Dropping it ends the exchange.
 pub(crate) struct Bound {

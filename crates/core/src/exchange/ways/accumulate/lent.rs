@@ -9,7 +9,7 @@ use super::Combining;
 use super::windows::HaloWindow;
 use crate::device::Device;
 use crate::exchange::options::ExchangeError;
-use crate::exchange::ways::memory::windows::LentWindow;
+use crate::exchange::ways::memory::lent::LentWindow;
 use crate::exchange::ways::messages::run::Messages;
 use crate::exchange::work::{HostWay, Lane};
 use crate::transport::Transport;

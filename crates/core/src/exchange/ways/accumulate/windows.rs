@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::Device;
 use crate::exchange::ways::memory::SharedMessage;
-use crate::exchange::ways::memory::windows::twice;
+use crate::exchange::ways::memory::lent::twice;
 use crate::exchange::work::Lane;
 use crate::exchange::work::trace::TransferTrace;
 use crate::transport::{Lent, Transport, TransportError, Window};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::windows::{BorrowedWindow, Claim, LentWindow, Windows};
+use super::lent::{Claim, LentWindow};
+use super::windows::{BorrowedWindow, Windows};
 use super::{KeptMessage, SharedMessage};
 use crate::device::{CopyItem, Device, DeviceError};
 use crate::exchange::cells::Neighbour;

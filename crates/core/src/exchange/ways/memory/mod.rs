@@ -2,7 +2,7 @@
 //! field, or packed by the sender and unpacked by the receiver.
 //!
 //! Once: `mapping` maps fields of other processes and keeps exported device memory alive, and `bind` binds the copies. Every
-//! time: `windows`. Here: the memory that two processes share.
+//! time: `windows`, of which `lent` has those for neighbours. Here: the memory that two processes share.
 //!
 //! The receiver allocates a segment, the sender maps it. It holds the state of a window on the sender's fields, the message
 //! that the sender may leave in their place, and two messages with a window on each. Exchanges use the two messages in
@@ -11,6 +11,7 @@
 //! releases them.
 
 pub(crate) mod bind;
+pub(crate) mod lent;
 pub(crate) mod mapping;
 pub(crate) mod windows;
 
