@@ -105,7 +105,11 @@ pub(crate) fn shape_of(array: &CArray, own: usize, on_grid: bool, name: &str) ->
     let extents = array.extent[..axes].iter().map(|&extent| count(extent, &format!("{name}.extent")));
     let extents: Vec<usize> = extents.collect::<Result<_, _>>()?;
     let strides = match array.stride[..axes].iter().all(|&stride| stride == 0) {
-        true => contiguous(&extents, name)?,
+        true => ArrayShape::contiguous(&extents).ok_or_else(|| {
+            Failure::argument(format!(
+                "{name}.extent: expected a size that memory can hold, found {extents:?}"
+            ))
+        })?,
         false => strides_of(array, &extents, name)?,
     };
     let roles = array.role[..axes].iter().enumerate().map(|(axis, &role)| match role {
@@ -157,20 +161,4 @@ fn strides_of(array: &CArray, extents: &[usize], name: &str) -> Result<Vec<isize
             ))),
         })
         .collect()
-}
-
-/// Strides without gaps, the last axis fastest.
-fn contiguous(extents: &[usize], name: &str) -> Result<Vec<isize>, Failure> {
-    let mut strides = vec![1; extents.len()];
-    let mut stride: isize = 1;
-    for (axis, &extent) in extents.iter().enumerate().rev() {
-        strides[axis] = stride;
-        let next = isize::try_from(extent.max(1)).ok().and_then(|extent| stride.checked_mul(extent));
-        stride = next.ok_or_else(|| {
-            Failure::argument(format!(
-                "{name}.extent: expected a size that memory can hold, found {extents:?}"
-            ))
-        })?;
-    }
-    Ok(strides)
 }

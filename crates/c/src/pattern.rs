@@ -234,12 +234,10 @@ unsafe fn checked_grid(
     let cells: Vec<usize> = cells.collect::<Result<_, _>>()?;
     let grid = match found.cubed_sphere != 0 {
         true => cubed_sphere(&cells)?,
-        false => {
-            let periodic: Vec<bool> = found.periodic[..axes].iter().map(|&periodic| periodic != 0).collect();
-            Grid::new(&cells)?.periodic(periodic)?
-        }
+        false => Grid::new(&cells)?,
     };
-    let grid = folded(grid, found)?;
+    let periodic: Vec<bool> = found.periodic[..axes].iter().map(|&periodic| periodic != 0).collect();
+    let grid = folded(grid.periodic(periodic)?, found)?;
     let width = |widths: &[i32; AXES], axis: usize| count(widths[axis], "the width of the halo");
     let widths = (0..axes).map(|axis| Ok((width(&found.halo_lower, axis)?, width(&found.halo_upper, axis)?)));
     let mut halo = Halo::per_side(widths.collect::<Result<Vec<_>, Failure>>()?);

@@ -80,7 +80,8 @@ impl Layout {
                 )));
             }
             Some(strides) => in_elements(&strides, &shape, element.bytes())?,
-            None => contiguous(&shape)?,
+            None => ArrayShape::contiguous(&shape)
+                .ok_or_else(|| PyValueError::new_err(format!("shape: {shape:?} is too large for memory")))?,
         };
         let shape = ArrayShape { extents: shape, strides, roles: axes_of(axes)?, origin };
         let spec = Spec { shape, element };
@@ -251,17 +252,4 @@ fn role_to_object(role: AxisRole, py: Python<'_>) -> PyResult<Py<PyAny>> {
         AxisRole::Components => "components",
     };
     Ok(PyString::new(py, name).into_any().unbind())
-}
-
-/// The strides of C order in elements.
-fn contiguous(shape: &[usize]) -> PyResult<Vec<isize>> {
-    let mut strides = vec![1; shape.len()];
-    let mut stride: isize = 1;
-    for (place, &extent) in shape.iter().enumerate().rev() {
-        strides[place] = stride;
-        let next = isize::try_from(extent.max(1)).ok().and_then(|extent| stride.checked_mul(extent));
-        stride =
-            next.ok_or_else(|| PyValueError::new_err(format!("shape: {shape:?} is too large for memory")))?;
-    }
-    Ok(strides)
 }

@@ -151,6 +151,8 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_ARGUMENT, "", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row(), grid.cubed_sphere = 1;
     REFUSED(HP_ARGUMENT, "tiles", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
+    grid.axes = 3, grid.cells[0] = 6, grid.cells[1] = grid.cells[2] = 4, grid.periodic[2] = 1;
+    REFUSED(HP_ARGUMENT, "axis 2 of a cubed sphere cannot be periodic", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row();
     REFUSED(HP_ARGUMENT, "domains", hp_pattern_grid(comm, &grid, -2, NULL, &made));
     REFUSED(HP_ARGUMENT, "boxes", hp_pattern_grid(comm, &grid, 1, NULL, &made));

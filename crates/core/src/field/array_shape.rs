@@ -95,6 +95,17 @@ impl ArrayCells {
 }
 
 impl ArrayShape {
+    /// The strides in elements of an array without gaps, the last axis fastest; `None` if no address space can hold it.
+    pub fn contiguous(extents: &[usize]) -> Option<Vec<isize>> {
+        let mut strides = vec![1; extents.len()];
+        let mut next: isize = 1;
+        for (stride, &extent) in strides.iter_mut().zip(extents).rev() {
+            *stride = next;
+            next = next.checked_mul(isize::try_from(extent.max(1)).ok()?)?;
+        }
+        Some(strides)
+    }
+
     /// The layout of the block of `cells` in such an array, and for each axis what arrays of this layout are like.
     ///
     /// # Errors
