@@ -98,6 +98,8 @@ static void reductions(hp_comm *comm) {
     REFUSED(HP_ARGUMENT, "seconds", hp_comm_set_warn_after(comm, -1));
     CHECK(hp_comm_set_warn_after(comm, 0));
     CHECK(hp_comm_set_warn_after(comm, 60));
+    REFUSED(HP_ARGUMENT, "progress: expected HP_PROGRESS_AUTO, HP_PROGRESS_THREAD or", hp_comm_set_progress(comm, 3));
+    REFUSED(HP_ARGUMENT, "found -1", hp_comm_set_progress(comm, -1));
 }
 
 static void patterns(hp_comm *comm, hp_pattern *pattern) {
@@ -151,7 +153,7 @@ static void patterns(hp_comm *comm, hp_pattern *pattern) {
     REFUSED(HP_ARGUMENT, "", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row(), grid.cubed_sphere = 1;
     REFUSED(HP_ARGUMENT, "tiles", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
-    grid.axes = 3, grid.cells[0] = 6, grid.cells[1] = grid.cells[2] = 4, grid.periodic[2] = 1;
+    grid.axes = 3, grid.cells[0] = 6, grid.cells[1] = grid.cells[2] = 4, grid.periodic[0] = 0, grid.periodic[2] = 1;
     REFUSED(HP_ARGUMENT, "axis 2 of a cubed sphere cannot be periodic", hp_pattern_grid(comm, &grid, HP_SPLIT, NULL, &made));
     grid = row();
     REFUSED(HP_ARGUMENT, "domains", hp_pattern_grid(comm, &grid, -2, NULL, &made));
