@@ -73,6 +73,7 @@ module haloport
     procedure :: barrier => comm_barrier
     procedure :: set_time_limit => comm_set_time_limit
     procedure :: set_warn_after => comm_set_warn_after
+    procedure :: set_progress => comm_set_progress
     procedure, private :: reduce_int32, reduce_int64, reduce_real32, reduce_real64
     generic :: all_reduce => reduce_int32, reduce_int64, reduce_real32, reduce_real64
     procedure, private :: sum_exact_real32, sum_exact_real64
@@ -216,6 +217,11 @@ module haloport
       import
       type(c_ptr), value :: comm
       real(c_double), value :: seconds
+    end function
+    integer(c_int) function hpf_set_progress(comm, word) bind(c)
+      import
+      type(c_ptr), value :: comm
+      character(kind=c_char), intent(in) :: word(*)
     end function
     integer(c_int) function hpf_all_reduce(comm, reduction, bytes, is_real, value) bind(c)
       import
@@ -546,6 +552,18 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call ended(hp_comm_set_warn_after(self%handle, seconds), 'set_warn_after', stat, errmsg)
+  end subroutine
+
+  ! What makes progress between the start of an exchange, or of a round of messages, and its end: 'thread', a thread of the library, which
+  ! takes some of the time of a core; 'caller', the calls of the program alone; or 'auto', as at first: a thread for arrays on
+  ! devices with streams, the calls of the program for those of the host. Many MPI libraries transfer large messages only within their
+  ! calls. With 'thread', `stat` is hp_wrong_thread if that thread may not call MPI.
+  subroutine comm_set_progress(self, by, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    character(*), intent(in) :: by
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_set_progress(self%handle, trim(by)//c_null_char), 'set_progress', stat, errmsg)
   end subroutine
 
   ! Passes warnings, such as "rank 0 has waited 60.0 s for ...", and errors that no call returns to `log`, a procedure of a module, which

@@ -390,6 +390,13 @@ int hpf_set_log(int32_t has_log) {
 }
 
 /* `value` is an integer or a real of that many bytes. */
+int hpf_set_progress(hp_comm *comm, const char *word) {
+    const char *const known[] = {[HP_PROGRESS_AUTO] = "auto", [HP_PROGRESS_THREAD] = "thread", [HP_PROGRESS_CALLER] = "caller"};
+    for (int32_t progress = 0; progress < 3; progress++)
+        if (strcmp(word, known[progress]) == 0) return ended(hp_comm_set_progress(comm, progress));
+    return refused("expected `auto`, `thread` or `caller`, found another word", -1);
+}
+
 int hpf_all_reduce(hp_comm *comm, const char *word, int32_t bytes, int32_t is_real, void *value) {
     const int reduction = strcmp(word, "sum") == 0 ? HP_SUM : strcmp(word, "min") == 0 ? HP_MIN : strcmp(word, "max") == 0 ? HP_MAX : 0;
     if (reduction == 0) {

@@ -141,6 +141,16 @@ hp_status hp_comm_set_time_limit(hp_comm *comm, double seconds);
  */
 hp_status hp_comm_set_warn_after(hp_comm *comm, double seconds);
 
+/*
+ * What makes progress between the start of an exchange, or of a round of messages, and its end. HP_PROGRESS_AUTO, the default: for
+ * fields on devices with streams a thread of the library, if it may call MPI, for those of the host the calls of the program.
+ * HP_PROGRESS_THREAD: a thread of the library for those of the host as well, which takes some of the time of a core; many MPI
+ * libraries transfer large messages only within their calls. HP_WRONG_THREAD if it may not call MPI. HP_PROGRESS_CALLER: the
+ * calls of the program alone, such as hp_ready.
+ */
+enum { HP_PROGRESS_AUTO = 0, HP_PROGRESS_THREAD = 1, HP_PROGRESS_CALLER = 2 };
+hp_status hp_comm_set_progress(hp_comm *comm, int32_t progress);
+
 /* Waits until all ranks have called it. Collective. */
 hp_status hp_comm_barrier(hp_comm *comm);
 

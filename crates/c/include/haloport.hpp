@@ -333,6 +333,12 @@ enum class role : std::int32_t {
 constexpr role axis(int number) noexcept { return static_cast<role>(number >= 0 && number < 4 ? HP_CELLS + number : -1); }
 
 /// How the values of the ranks become one.
+enum class progress : std::int32_t {
+    automatic = HP_PROGRESS_AUTO, // on devices with streams a thread of the library, on the host the calls of the program
+    thread = HP_PROGRESS_THREAD,  // a thread of the library on the host as well
+    caller = HP_PROGRESS_CALLER   // the calls of the program alone
+};
+
 enum class reduction : std::int32_t { sum = HP_SUM, min = HP_MIN, max = HP_MAX };
 
 /// The type of an element, as in an hp_array; records are HP_BYTES.
@@ -487,6 +493,8 @@ public:
     void set_time_limit(double seconds) { check(hp_comm_set_time_limit(get(), seconds)); }
     /// After which a wait is a warning, in seconds; 0 for never.
     void set_warn_after(double seconds) { check(hp_comm_set_warn_after(get(), seconds)); }
+    /// What makes progress between the start of an exchange and its end.
+    void set_progress(progress by) { check(hp_comm_set_progress(get(), static_cast<std::int32_t>(by))); }
     /// Collective.
     void barrier() { check(hp_comm_barrier(get())); }
     /// The sum, the smallest or the largest of the values of all ranks: std::int64_t, std::uint64_t, float or double. Collective.

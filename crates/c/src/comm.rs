@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::time::Duration;
 
+use haloport::comm::Progress;
 use haloport::{Communicator, mpi};
 
 use crate::arguments::{count, make, slice, write};
@@ -105,6 +106,24 @@ extern "C" fn hp_comm_set_warn_after(comm: Handle<Communicator>, seconds: f64) -
         let time = duration(seconds)?;
         communicator(comm)?.set_warn_after(time);
         Ok(())
+    })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+extern "C" fn hp_comm_set_progress(comm: Handle<Communicator>, progress: i32) -> Status {
+    call("hp_comm_set_progress", || {
+        let found = match progress {
+            0 => Progress::Auto,
+            1 => Progress::Thread,
+            2 => Progress::Caller,
+            _ => {
+                return Err(Failure::argument(format!(
+                    "progress: expected HP_PROGRESS_AUTO, HP_PROGRESS_THREAD or HP_PROGRESS_CALLER, found {progress}"
+                )));
+            }
+        };
+        Ok(communicator(comm)?.set_progress(found)?)
     })
 }
 

@@ -129,3 +129,14 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
     let name = kind.fully_qualified_name().or_else(|_| kind.name());
     name.map_or_else(|_| "an object".into(), |name| name.to_string())
 }
+
+/// The value that a text names.
+pub(crate) fn one_of<T: Copy>(text: &Bound<'_, PyAny>, name: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let names: Vec<String> = known.iter().map(|(word, _)| format!("'{word}'")).collect();
+    let expected = format!("one of {}", names.join(", "));
+    let word: String = number(text, name, &expected)?;
+    let found = known.iter().find(|(known, _)| *known == word);
+    found
+        .map(|(_, value)| *value)
+        .ok_or_else(|| PyValueError::new_err(format!("{name}: expected {expected}, found {}", shown(text))))
+}

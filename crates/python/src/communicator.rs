@@ -3,16 +3,20 @@
 use std::time::Duration;
 
 use haloport::Reduction;
-use haloport::comm::ExactSum;
+use haloport::comm::{ExactSum, Progress};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arguments::{number, shown};
+use crate::arguments::{number, one_of, shown};
 use crate::comm::{Communicator, pickled, unpickled};
 use crate::error::OrRaise;
 use crate::sums::exact_sums;
+
+/// The words for what makes progress.
+const PROGRESS: [(&str, Progress); 3] =
+    [("auto", Progress::Auto), ("thread", Progress::Thread), ("caller", Progress::Caller)];
 
 #[pymethods]
 impl Communicator {
@@ -65,6 +69,21 @@ impl Communicator {
     fn set_warn_after(&self, seconds: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         self.get()?.set_warn_after(duration(seconds, "warn_after")?);
         Ok(())
+    }
+
+    /// What makes progress between the start of an exchange, or of a round of messages, and its end. ``"auto"``, the default:
+    /// for arrays on devices with streams a thread of the library, for those of the host the calls of the program.
+    /// ``"thread"``: that thread for arrays of the host as well; it takes some of the time of a core. ``"caller"``: the calls
+    /// of the program alone, such as `Pending.ready`. Many MPI libraries transfer large messages only within their calls.
+    #[getter]
+    fn progress(&self) -> PyResult<&'static str> {
+        let by = self.get()?.asked_progress();
+        Ok(PROGRESS.iter().find(|(_, known)| *known == by).map_or("auto", |(word, _)| *word))
+    }
+
+    #[setter]
+    fn set_progress(&self, by: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.get()?.set_progress(one_of(by, "progress", &PROGRESS)?).or_raise()
     }
 
     /// Waits until all ranks have called it. Collective.

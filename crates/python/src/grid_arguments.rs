@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, numbers, pair, shown};
+use crate::arguments::{count, counts, entries, flag_or, is_iterable, number, numbers, one_of, pair, shown};
 use crate::comm::{Cartesian, Communicator};
 use crate::domains::Domains;
 use crate::error::OrRaise;
@@ -154,17 +154,6 @@ pub(crate) fn core_grid(
     let grid = grid.folded([axes - 2, axes - 1], pivot).and_then(|grid| grid.at(points)).or_raise()?;
     periodic[axes - 1] = true;
     Ok((grid, periodic))
-}
-
-/// The value that a text names.
-fn one_of<T: Copy>(text: &Bound<'_, PyAny>, name: &str, known: &[(&str, T)]) -> PyResult<T> {
-    let names: Vec<String> = known.iter().map(|(word, _)| format!("'{word}'")).collect();
-    let expected = format!("one of {}", names.join(", "));
-    let word: String = number(text, name, &expected)?;
-    let found = known.iter().find(|(known, _)| *known == word);
-    found
-        .map(|(_, value)| *value)
-        .ok_or_else(|| PyValueError::new_err(format!("{name}: expected {expected}, found {}", shown(text))))
 }
 
 fn periodic_axes(periodic: Option<&Bound<'_, PyAny>>, axes: usize) -> PyResult<Vec<bool>> {

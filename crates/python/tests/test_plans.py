@@ -2417,6 +2417,12 @@ def test_communicator(ranks: Ranks) -> None:
             comm.time_limit, comm.warn_after = 12.5, None
             assert comm.time_limit == 12.5 and comm.warn_after is None
             assert row(comm).comm.time_limit == 12.5
+            assert comm.progress == "auto"
+            for by in ("caller", "thread", "auto"):
+                comm.progress = by
+                assert comm.progress == by
+            with pytest.raises(ValueError, match="progress: expected one of 'auto', 'thread', 'caller', found 'mpi'"):
+                comm.progress = "mpi"
             for wrong in (0, -1, float("nan"), float("inf")):
                 with pytest.raises(ValueError):
                     comm.time_limit = wrong

@@ -441,6 +441,9 @@ contains
     call comms(1)%set_warn_after(60.0_real64)
     call comms(1)%set_time_limit(-1.0_real64, stat=stat, errmsg=text); call refused(stat, text, 'seconds')
     call comms(1)%set_time_limit(20.0_real64)
+    call comms(1)%set_progress('mpi', stat=stat, errmsg=text); call refused(stat, text, 'auto`, `thread` or `caller')
+    call comms(1)%set_progress('thread')
+    call comms(1)%set_progress('auto')
   end subroutine
 
   ! U points of a tripolar grid about corners, with two components: (i, j) is (n - 2 - i, 2m - 1 - j), counted from 0, and both

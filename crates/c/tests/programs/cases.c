@@ -402,6 +402,9 @@ static void *participate(void *argument) {
             CHECK(hp_memory_create(pattern, &like[field], &memory[field], &data[0][field]));
         }
     }
+    /* After MPI_Init no other thread may call MPI. */
+    hp_status asked = hp_comm_set_progress(me->comm, below(&random, 2) ? HP_PROGRESS_THREAD : HP_PROGRESS_CALLER);
+    if (asked != HP_WRONG_THREAD) CHECK(asked);
     hp_options options = HP_OPTIONS_INIT;
     options.fixed = of->fixed, options.in_flight = of->fixed ? 1 : 2;
     hp_plan *plan;

@@ -344,6 +344,7 @@ void limits() {
         nullptr));
     auto ranks = haloport::communicator::threads(2);
     ranks[0].set_warn_after(0.05);
+    ranks[0].set_progress(haloport::progress::thread);
     ranks[0].set_time_limit(0.2);
     EXPECT(throws([&] { ranks[0].barrier(); }, haloport::status::time_limit, "rank 1"));
     haloport::check(hp_set_log(nullptr, nullptr));

@@ -4,6 +4,7 @@
 //! - `contestant`: the measurement, and `results`: the figures of all contestants;
 //! - `exchange` and `unstructured`: the benchmarks, with their contestants; `library`: the one of Haloport, for both;
 //! - `transpose`: a grid that goes from one split to another;
+//! - `overlap`: what work between the start of an exchange and its end hides;
 //! - `handover`: the distance of the cores, which limits every exchange;
 //! - `scaling`: the messages and memory of thousands of simulated ranks;
 //! - `uneven`: work of ranks between the start of an exchange and its end;
@@ -15,6 +16,7 @@ mod contestant;
 mod exchange;
 mod handover;
 mod library;
+mod overlap;
 #[cfg(feature = "mpi")]
 mod persistent;
 mod raw_send;
@@ -37,6 +39,8 @@ pub(crate) enum BenchCommand {
     Unstructured(unstructured::UnstructuredArgs),
     /// Time moving a grid from parts along its first axis to parts along its second, in turns with plain copies.
     Transpose(transpose::TransposeArgs),
+    /// Time an exchange, work, and both at once: how much of the exchange the work hides.
+    Overlap(overlap::OverlapArgs),
     /// Set up exchanges on thousands of simulated ranks, and count the messages and memory of each.
     Scaling(scaling::ScalingArgs),
 }
@@ -50,6 +54,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Exchange(args) => exchange::run(args),
         BenchCommand::Unstructured(args) => unstructured::run(args),
         BenchCommand::Transpose(args) => transpose::run(args),
+        BenchCommand::Overlap(args) => overlap::run(args),
         BenchCommand::Scaling(args) => scaling::run(args),
     }
 }

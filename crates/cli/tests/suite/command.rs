@@ -140,6 +140,35 @@ fn a_transpose_is_measured_beside_plain_copies() {
 }
 
 #[test]
+fn an_exchange_is_measured_beside_work() {
+    let bench = Haloport::new("bench overlap");
+    for (arguments, ranks) in [("--work 90 --path messages --fields 2", 2), ("--work 99", 3), ("--work 1", 1)]
+    {
+        let report = bench.json(&format!("--local 6,5,4 --ranks {ranks} --samples 3 {arguments}"));
+        let fields = report["fields"].as_u64().unwrap();
+        assert_eq!(report["bytes"], (8 * 7 * 6 - 6 * 5 * 4) * 8 * fields, "{arguments}");
+        assert_eq!(report["verified"], true);
+        let figures: Vec<f64> = ["exchange_us", "work_us"].map(|name| report[name].as_f64().unwrap()).into();
+        assert!(figures.iter().all(|&figure| figure > 0.0), "{report}");
+        let together = report["together"].as_array().unwrap();
+        let names: Vec<_> = together.iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["after", "caller", "polled", "thread"]);
+        assert!(together.iter().all(|one| one["median_us"].is_f64() && one["hidden"].is_f64()), "{report}");
+    }
+    let out = bench.out("--local 8,8 --ranks 2 --samples 2 --work 50");
+    assert!(out.contains("8 × 8 cells on each rank, periodic, halo 1, 1 field of f64"), "{out}");
+    for (arguments, text) in [
+        ("--local 8 --memory caller", "--memory: expected node-shared or private"),
+        ("--local 8 --work 0", "--work"),
+        ("--local 4000000,4000000", "the fields need"),
+        ("--local 1,2,3,4,5", "expected 1 to 4 numbers of cells"),
+    ] {
+        let refused = bench.refusal(&format!("{arguments} --ranks 1"));
+        assert!(refused.contains(text), "{arguments}: {refused}");
+    }
+}
+
+#[test]
 fn owned_cells_are_rewritten_before_each_exchange() {
     let bench = Haloport::new("bench exchange");
     let writing = |report: &serde_json::Value, name: &str| {

@@ -5,10 +5,12 @@ use std::process::Command;
 use crate::common::Haloport;
 
 /// Every command that is not a group.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "devices",
     "bench exchange",
     "bench unstructured",
+    "bench transpose",
+    "bench overlap",
     "bench scaling",
     "mesh info",
     "mesh partition",

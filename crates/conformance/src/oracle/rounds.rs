@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{AnyStream, Device, Pointer, Priority};
-use haloport_core::{Communicator, Exchange, Passed, Pattern, Schedule};
+use haloport_core::{Communicator, Exchange, Passed, Pattern, Progress, Schedule};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -63,6 +63,11 @@ impl<F: FieldMaker> Rounds<F> {
             });
             made.collect()
         };
+        let comm = pattern.comm();
+        // Each rank for itself.
+        if (self.number + comm.rank() as u64).is_multiple_of(3) && comm.info().any_thread {
+            comm.set_progress(Progress::Thread)?;
+        }
         let mut memories: [Vec<Memory>; 3] = std::array::from_fn(|_| vec![Memory::new(); self.fields.len()]);
         let [bound, first, second] = &mut memories;
         let exchange = self.options.bind(pattern, make(bound)?)?;
@@ -70,7 +75,8 @@ impl<F: FieldMaker> Rounds<F> {
         let mut sets = [make(first)?, make(second)?];
         let plan = self.options.plan(pattern, &mut sets[0])?;
         run_passed(device, plan, sets, self.number, self.count)?;
-        self.run_placed(device, other, pattern, oracle)
+        self.run_placed(device, other, pattern, oracle)?;
+        Ok(comm.set_progress(Progress::Auto)?)
     }
 
     /// Collective: as [`run`](Rounds::run), of a plan to which addresses are passed.

@@ -224,7 +224,7 @@ impl Communicator {
         })
     }
 
-    /// Sets what makes progress with this rank's exchanges on asynchronous devices from now on. The default is
+    /// Sets what makes progress with this rank's exchanges, and rounds of messages, from now on. The default is
     /// [`Progress::Auto`]. Ranks may differ.
     ///
     /// # Errors
@@ -234,11 +234,20 @@ impl Communicator {
         if progress == Progress::Thread && !info.any_thread {
             return Err(TransportError::WrongThread {
                 what: format!("the transport {} ({})", info.name, info.implementation),
-                advice: "initialise MPI with MPI_THREAD_MULTIPLE, or choose Progress::Caller",
+                advice: "initialise MPI with MPI_THREAD_MULTIPLE, or let the calls of the program make progress",
             });
         }
         self.inner.progress.store(progress as u8, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// What makes progress: see [`set_progress`](Communicator::set_progress).
+    pub fn asked_progress(&self) -> Progress {
+        match self.inner.progress.load(Ordering::Relaxed) {
+            by if by == Progress::Thread as u8 => Progress::Thread,
+            by if by == Progress::Caller as u8 => Progress::Caller,
+            _ => Progress::Auto,
+        }
     }
 
     /// Makes progress with this rank's exchanges, if this thread may call the transport. Does not block. The calls of an
@@ -338,7 +347,7 @@ impl Communicator {
     /// Lets the progress thread poll what is in flight. Returns `false` if the caller has to poll.
     pub(crate) fn drive(&self) -> bool {
         static WARNED: Once = Once::new();
-        if self.inner.progress.load(Ordering::Relaxed) == Progress::Caller as u8 {
+        if self.asked_progress() == Progress::Caller {
             return false;
         }
         if !self.inner.any_thread {
@@ -352,9 +361,16 @@ impl Communicator {
         drive(Arc::clone(&self.inner) as Arc<dyn Driven>)
     }
 
+    /// Lets the progress thread poll what is in flight if the program asks for that thread, whatever the device.
+    pub(crate) fn drive_if_asked(&self) {
+        if self.asked_progress() == Progress::Thread {
+            drive(Arc::clone(&self.inner) as Arc<dyn Driven>);
+        }
+    }
+
     /// Whether the progress thread may poll the exchanges of this rank.
     pub(crate) fn may_be_driven(&self) -> bool {
-        self.inner.any_thread && self.inner.progress.load(Ordering::Relaxed) != Progress::Caller as u8
+        self.inner.any_thread && self.asked_progress() != Progress::Caller
     }
 
     /// Whether other ranks are threads of this process, and may use the same streams.

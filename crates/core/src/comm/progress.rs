@@ -15,14 +15,18 @@ use serde::Serialize;
 use crate::callback::panic_text;
 use crate::log;
 
-/// The thread that makes progress with exchanges on asynchronous devices between `start` and `finish`.
+/// What makes progress with an exchange between its `start` and its `finish`.
+///
+/// Fields in host memory need it where data goes over a network: many MPI libraries transfer large messages only within
+/// their calls, so that without it such messages travel in `finish`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// A thread of the process, if it may call the transport; otherwise the caller, which is logged once.
+    /// For fields on asynchronous devices, a thread of the process, if it may call the transport; otherwise the caller, which
+    /// is logged once. For fields in host memory, the caller.
     #[default]
     Auto,
-    /// A thread of the process.
+    /// A thread of the process, for fields in host memory and rounds of messages as well. It takes some of the time of a core.
     Thread,
     /// The calls of the program alone: those that wait, and [`Communicator::progress`](crate::Communicator::progress).
     /// `finish` on a stream then waits until all messages have arrived, since no thread opens its gate later.

@@ -245,6 +245,7 @@ impl SparseExchange {
         }
         let number = self.shared.begin()?;
         self.comm.engine().add(&self.shared);
+        self.comm.drive_if_asked();
         Ok(number)
     }
 

@@ -1,7 +1,7 @@
 //! Pending exchanges: what they allow, and what happens if they are dropped, forgotten or given up.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -279,6 +279,26 @@ fn the_callback_runs_once_for_each_exchange() {
             pending.finish()?;
         }
         assert_eq!(count.load(Ordering::SeqCst), 5);
+        Ok(())
+    });
+}
+
+#[test]
+fn the_progress_thread_completes_exchanges_of_the_host_if_asked() {
+    everywhere(|comm, path| {
+        let (tell, told) = mpsc::channel();
+        let options = BindOptions::default().prefer(path).on_complete(move |_| tell.send(()).unwrap());
+        let pattern = line(comm)?;
+        let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
+        comm.set_progress(Progress::Thread)?;
+        for round in 0..3 {
+            prepare(exchange.fields_mut(), round)?;
+            let pending = exchange.start()?;
+            // No call of this rank makes progress meanwhile.
+            told.recv_timeout(Duration::from_secs(20)).expect("the exchange is complete");
+            pending.finish()?;
+            verify(exchange.fields(), round, comm.size())?;
+        }
         Ok(())
     });
 }

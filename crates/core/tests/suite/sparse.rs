@@ -1,7 +1,7 @@
 //! Sparse exchanges in rare cases: refused arguments, failures, and no hangs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::common::one_thread::OneThread;
@@ -376,6 +376,26 @@ fn completion_is_called_once_for_each_round() {
         drop(round.reserve(0)?);
         assert!(round.wait().is_err());
         assert_eq!((complete.load(Ordering::SeqCst), failed.load(Ordering::SeqCst)), (3, 1));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_progress_thread_completes_rounds_if_asked() {
+    run_ranks(3, |comm| -> Result<(), Failure> {
+        comm.set_progress(Progress::Thread)?;
+        let (tell, told) = mpsc::channel();
+        let options = SparseOptions::default().on_complete(move |_| tell.send(()).unwrap());
+        let mut exchange = SparseExchange::with_options(&comm, options)?;
+        for _ in 0..3 {
+            let round = exchange.begin()?;
+            round.send((comm.rank() + 1) % 3, [7])?;
+            round.finish();
+            // No call of this rank makes progress meanwhile.
+            told.recv_timeout(Duration::from_secs(20)).expect("the round is complete");
+            assert_eq!(round.wait()?, [((comm.rank() + 2) % 3, vec![7])]);
+        }
         Ok(())
     })
     .unwrap();

@@ -13,7 +13,10 @@ use crate::command::failure::Failure;
 ///
 /// # Errors
 /// [`Failure::Run`] if the fields cannot be accessed.
-pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], pattern: &Pattern) -> Result<(), Failure> {
+pub(in crate::bench) fn fill<T: Element>(
+    fields: &mut [impl Block<T>],
+    pattern: &Pattern,
+) -> Result<(), Failure> {
     let grid = grid(pattern)?;
     for (number, field) in fields.iter_mut().enumerate() {
         let layout = field.layout()?;
@@ -32,7 +35,7 @@ pub(super) fn fill<T: Element>(fields: &mut [impl Block<T>], pattern: &Pattern) 
 ///
 /// # Errors
 /// [`Failure::Run`] with the first cell that is wrong.
-pub(super) fn check<T: Element>(
+pub(in crate::bench) fn check<T: Element>(
     fields: &[impl Block<T>],
     pattern: &Pattern,
     contestant: &str,

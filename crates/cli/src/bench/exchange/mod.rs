@@ -13,7 +13,7 @@ mod args;
 mod cells;
 mod one_pass;
 #[cfg(feature = "mpi")]
-mod packed;
+pub(super) mod packed;
 mod problem;
 mod report;
 mod rows;
@@ -24,6 +24,7 @@ use haloport::{Communicator, Element, ElementType, Field, Pattern};
 
 pub(crate) use args::ExchangeArgs;
 pub(super) use args::Extents;
+pub(super) use cells::{check, fill};
 pub(super) use one_pass::SharedFields;
 pub(super) use rows::{RowCopies, StridedBox};
 
@@ -150,7 +151,10 @@ fn by_hand_entries<'e, T: Element, D: Device>(
     if first.is_empty() {
         return Ok(vec![Entry::new("packed_persistent", None)]);
     }
-    let uneven = || args.uneven.map(|time| Uneven::new(time, pattern.comm().rank()));
+    let uneven = || -> Box<dyn FnMut()> {
+        let mut uneven = args.uneven.map(|time| Uneven::new(time, pattern.comm().rank()));
+        Box::new(move || uneven.iter_mut().for_each(Uneven::work))
+    };
     let per_neighbour = Packed::new(pattern, first, Messages::PerNeighbour, uneven())?;
     let per_rank = Packed::new(pattern, second, Messages::PerRank, uneven())?;
     Ok(vec![

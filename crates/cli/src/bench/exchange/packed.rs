@@ -9,12 +9,11 @@ use super::rows::{RowCopies, StridedBox};
 use crate::bench::boundary::BoundaryWrites;
 use crate::bench::contestant::Contestant;
 use crate::bench::persistent::Persistent;
-use crate::bench::uneven::Uneven;
 use crate::command::failure::Failure;
 
 /// The number of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Messages {
+pub(in crate::bench) enum Messages {
     /// One to each neighbouring domain (26 in three dimensions), including the rank's own, as in most programs.
     PerNeighbour,
     /// One to each neighbouring rank, and plain copies within the rank: the best hand-written way.
@@ -22,7 +21,7 @@ pub(super) enum Messages {
 }
 
 /// Hand-packed persistent messages, straight on MPI.
-pub(super) struct Packed<T: Element, D: Device> {
+pub(in crate::bench) struct Packed<T: Element, D: Device> {
     pattern: Pattern,
     fields: Vec<Field<T, D>>,
     name: &'static str,
@@ -30,20 +29,20 @@ pub(super) struct Packed<T: Element, D: Device> {
     unpack: Vec<RowCopies<T>>,
     own: Vec<RowCopies<T>>,
     messages: Persistent<T>,
-    uneven: Option<Uneven>,
+    between: Box<dyn FnMut()>,
     step: BoundaryWrites<T>,
 }
 
 impl<T: Element, D: Device> Packed<T, D> {
-    /// Collective: makes the messages of all fields.
+    /// Collective: makes the messages of all fields. `between` is done between the start of an exchange and its end.
     ///
     /// # Errors
     /// [`Failure::Run`] if MPI fails, and [`Failure::BadInput`] if a message is too long for one call.
-    pub(super) fn new(
+    pub(in crate::bench) fn new(
         pattern: &Pattern,
         mut fields: Vec<Field<T, D>>,
         messages: Messages,
-        uneven: Option<Uneven>,
+        between: Box<dyn FnMut()>,
     ) -> Result<Packed<T, D>, Failure> {
         fill(&mut fields, pattern)?;
         let step = BoundaryWrites::of(&mut fields, pattern)?;
@@ -59,7 +58,7 @@ impl<T: Element, D: Device> Packed<T, D> {
             unpack: Vec::new(),
             own: Vec::new(),
             messages: Persistent::new()?,
-            uneven,
+            between,
             step,
         };
         let me = pattern.comm().rank();
@@ -119,7 +118,7 @@ impl<T: Element, D: Device> Contestant for Packed<T, D> {
                 let run = |copies: &[RowCopies<T>]| copies.iter().for_each(|copies| copies.copy());
                 let meanwhile = || {
                     run(&self.own);
-                    self.uneven.iter_mut().for_each(Uneven::work);
+                    (self.between)();
                 };
                 self.messages.run(|| run(&self.pack), meanwhile, || run(&self.unpack))?;
             }

@@ -54,7 +54,7 @@ impl Bound {
         self.begin(schedule, !matches!(schedule, Schedule::Blocking))
     }
 
-    /// `driven`: the progress thread polls the exchange of an asynchronous device.
+    /// `driven`: the progress thread polls the exchange of an asynchronous device, or any if the program asks for that.
     fn begin(&self, schedule: Schedule<'_>, driven: bool) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         comm.check_start()?;
@@ -65,6 +65,8 @@ impl Bound {
             comm.engine().remove(&self.flight);
         } else if driven && self.flight.is_asynchronous() {
             comm.drive();
+        } else if driven {
+            comm.drive_if_asked();
         }
         started
     }

@@ -1,0 +1,118 @@
+//! The printed results.
+
+use std::io::{self, Write};
+
+use haloport::Pattern;
+use haloport::device::DeviceInfo;
+use haloport::exchange::{Choice, Traffic};
+use serde::Serialize;
+
+use super::STEPS;
+use super::args::OverlapArgs;
+use crate::bench::contestant::Samples;
+use crate::bench::results::{Setting, quantile};
+use crate::command::print;
+use crate::command::text::counted;
+
+/// The results of one run: the object that `--json` prints. Times are microseconds, those of the quickest tenth of the samples: other
+/// programs, and ranks that wait for one which they hold up, only add to them.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    exchange_us: Option<f64>,
+    work_us: Option<f64>,
+    /// With persistent messages of MPI that are packed by hand.
+    by_hand_exchange_us: Option<f64>,
+    together: Vec<Together>,
+    /// Bytes of halo cells that one exchange fills on one rank.
+    bytes: u128,
+    #[serde(flatten)]
+    setting: Setting,
+    local: Vec<usize>,
+    halo: usize,
+    fields: usize,
+    asked_work_us: u64,
+}
+
+/// An exchange and work.
+#[derive(Debug, Serialize)]
+struct Together {
+    name: &'static str,
+    quick_us: f64,
+    median_us: f64,
+    /// The part of the exchange that adds nothing to the work: 1 if all of it is hidden.
+    hidden: Option<f64>,
+}
+
+impl Report {
+    pub(super) fn new(
+        args: &OverlapArgs,
+        pattern: &Pattern,
+        device: &DeviceInfo,
+        (traffic, choice): (Traffic, Choice),
+        samples: &[Samples],
+    ) -> Report {
+        let of = |name: &str, part: f64| {
+            let found = samples.iter().find(|one| one.name == name)?;
+            Some(quantile(&found.microseconds, part)? / STEPS as f64)
+        };
+        let quick = |name: &str| of(name, 0.1);
+        let together = |&(name, alone): &(&'static str, &str)| {
+            let (quick_us, median_us) = (quick(name)?, of(name, 0.5)?);
+            let hidden = quick(alone).zip(quick("work"));
+            let hidden = hidden.map(|(exchange, work)| (exchange + work - quick_us) / exchange);
+            Some(Together { name, quick_us, median_us, hidden })
+        };
+        let contestants = [
+            ("after", "exchange"),
+            ("caller", "exchange"),
+            ("polled", "exchange"),
+            ("thread", "exchange"),
+            ("by_hand", "by_hand_exchange"),
+        ];
+        Report {
+            exchange_us: quick("exchange"),
+            work_us: quick("work"),
+            by_hand_exchange_us: quick("by_hand_exchange"),
+            together: contestants.iter().filter_map(together).collect(),
+            bytes: pattern.halo_cells() * (args.fields * size_of::<f64>()) as u128,
+            setting: Setting::new(pattern, device, &args.memory, traffic.path(), choice, args.samples),
+            local: args.local.0.clone(),
+            halo: args.halo,
+            fields: args.fields,
+            asked_work_us: args.work,
+        }
+    }
+}
+
+impl print::Report for Report {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        self.setting.write_ranks(out)?;
+        let local: Vec<String> = self.local.iter().map(ToString::to_string).collect();
+        writeln!(
+            out,
+            "{} cells on each rank, periodic, halo {}, {} of f64",
+            local.join(" × "),
+            self.halo,
+            counted(self.fields, "field")
+        )?;
+        let bytes = format!("{} bytes of halo on each rank", self.bytes);
+        self.setting.write_path(out, &bytes, "every halo cell checked")?;
+        self.setting.write_samples(out)?;
+        writeln!(out, "{:<20}{:>10}{:>10}{:>10}", "", "p10", "median", "hidden")?;
+        let alone = [
+            ("exchange", self.exchange_us),
+            ("work", self.work_us),
+            ("by_hand_exchange", self.by_hand_exchange_us),
+        ];
+        for (name, quick) in alone {
+            if let Some(quick) = quick {
+                writeln!(out, "{name:<20}{quick:>10.1}")?;
+            }
+        }
+        for Together { name, quick_us, median_us, hidden } in &self.together {
+            let hidden = hidden.map_or("-".into(), |part| format!("{:.0} %", 100.0 * part));
+            writeln!(out, "{name:<20}{quick_us:>10.1}{median_us:>10.1}{hidden:>10}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Work of a fixed amount. It takes longer if something else takes the core, as the interior of a model does.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use haloport::{Communicator, Reduction};
+
+use super::STEPS;
+use crate::bench::contestant::Contestant;
+use crate::command::failure::Failure;
+
+/// Sweeps over values in the first cache of a core.
+#[derive(Debug, Clone)]
+pub(super) struct Work {
+    values: Vec<f64>,
+    sweeps: usize,
+}
+
+/// The parts of the work between which a program that makes progress itself looks at its exchange.
+const PARTS: usize = 20;
+
+impl Work {
+    /// Collective: work that takes this rank `microseconds` alone; the same on every rank.
+    ///
+    /// # Errors
+    /// [`Failure::Run`] if the ranks cannot communicate.
+    pub(super) fn lasting(microseconds: u64, comm: &Communicator) -> Result<Work, Failure> {
+        let mut work = Work { values: vec![1.0; 1024], sweeps: 4096 };
+        let mut seconds = f64::INFINITY;
+        for _ in 0..10 {
+            let begin = Instant::now();
+            work.all();
+            seconds = seconds.min(begin.elapsed().as_secs_f64());
+        }
+        let sweeps = work.sweeps as f64 * microseconds as f64 * 1e-6 / seconds.max(1e-9);
+        work.sweeps = comm.all_reduce(sweeps, Reduction::Max)?.round().max(PARTS as f64) as usize;
+        Ok(work)
+    }
+
+    /// All of it.
+    pub(super) fn all(&mut self) {
+        self.sweep(self.sweeps);
+    }
+
+    /// All of it in parts, and `between` after each.
+    pub(super) fn in_parts(&mut self, mut between: impl FnMut()) {
+        for part in 0..PARTS {
+            self.sweep(self.sweeps * (part + 1) / PARTS - self.sweeps * part / PARTS);
+            between();
+        }
+    }
+
+    /// The same code in one go and in parts.
+    #[inline(never)]
+    fn sweep(&mut self, sweeps: usize) {
+        for _ in 0..sweeps {
+            for value in &mut self.values {
+                *value = *value * 0.999 + 0.001;
+            }
+            black_box(&mut self.values);
+        }
+    }
+}
+
+/// The work alone, without an exchange.
+impl Contestant for Work {
+    fn run(&mut self, batch: usize) -> Result<(), Failure> {
+        (0..batch * STEPS).for_each(|_| self.all());
+        Ok(())
+    }
+}
