@@ -29,7 +29,7 @@ use crate::command::launch::{on_ranks, ranks_here};
 use crate::command::memory::{gib, room};
 use crate::command::print::Report as _;
 use report::Report;
-use work::Work;
+use work::{STEPS, Work};
 
 /// Checks and measures all contestants, and prints the results.
 ///
@@ -99,9 +99,6 @@ fn check_memory<D: Device>(comm: &Communicator, device: &D, args: &OverlapArgs) 
         None => Ok(()),
     }
 }
-
-/// The steps of a model in one measured exchange.
-const STEPS: usize = 4;
 
 /// When the work is done, and what makes progress meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use haloport::device::DeviceInfo;
 use haloport::exchange::{Choice, Traffic};
 use serde::Serialize;
 
-use super::STEPS;
 use super::args::OverlapArgs;
+use super::work::STEPS;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Setting, quantile};
 use crate::command::print;

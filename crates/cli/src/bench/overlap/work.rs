@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use haloport::{Communicator, Reduction};
 
-use super::STEPS;
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
+
+/// The steps of a model in one measured exchange.
+pub(super) const STEPS: usize = 4;
 
 /// Sweeps over values in the first cache of a core.
 #[derive(Debug, Clone)]
