@@ -46,8 +46,10 @@ fn a_rank_that_leaves_out_its_last_call_is_named_at_the_time_limit() {
                 }
                 comm.set_time_limit(Some(Duration::from_millis(20)));
                 let text = call(&made).unwrap_err().to_string();
-                let expected = format!("waiting for rank {} to come to ", ranks - 1);
-                assert!(text.contains(&expected) && text.contains("time limit of 20ms"), "{name}: {text}");
+                // On a busy machine the third rank may be late, too: "the ranks 0, 2".
+                let missing = text.split_once(" to come to ").map_or("", |(missing, _)| missing);
+                let named = missing.contains("waiting for ") && missing.ends_with(&format!(" {}", ranks - 1));
+                assert!(named && text.contains("time limit of 20ms"), "{name}: {text}");
                 Ok(comm)
             })
             .unwrap();
