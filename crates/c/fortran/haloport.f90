@@ -554,10 +554,12 @@ contains
     call ended(hp_comm_set_warn_after(self%handle, seconds), 'set_warn_after', stat, errmsg)
   end subroutine
 
-  ! What makes progress between the start of an exchange, or of a round of messages, and its end: 'thread', a thread of the library, which
-  ! takes some of the time of a core; 'caller', the calls of the program alone; or 'auto', as at first: a thread for arrays on
-  ! devices with streams, the calls of the program for those of the host. Many MPI libraries transfer large messages only within their
-  ! calls. With 'thread', `stat` is hp_wrong_thread if that thread may not call MPI.
+  ! What makes progress between the start of an exchange, or of a round of messages, and its end; for those that this rank starts from now
+  ! on. 'auto', as at first: for arrays on devices with streams a thread of the library, if it may call MPI; for those of the host
+  ! and for rounds the calls of the program. 'thread': that thread for all of them; it takes some of the time of a core. 'caller': the
+  ! calls of the program alone. Many MPI libraries transfer large messages only within their calls. If that thread may not call MPI, as
+  ! after MPI_Init, `stat` is hp_wrong_thread, and nothing has changed. Below MPI_THREAD_MULTIPLE the program calls MPI by itself only
+  ! while nothing is under way.
   subroutine comm_set_progress(self, by, stat, errmsg)
     class(hp_comm), intent(in) :: self
     character(*), intent(in) :: by
@@ -567,7 +569,7 @@ contains
   end subroutine
 
   ! Passes warnings, such as "rank 0 has waited 60.0 s for ...", and errors that no call returns to `log`, a procedure of a module, which
-  ! is called on any thread, within calls of the library: it calls nothing of the library, and waits for no thread that does. Without
+  ! is called on any thread, within calls of the library or on a thread of its own: it calls nothing of the library, and waits for no thread that does. Without
   ! `log` they go to standard error, as at first, unless the environment variable HALOPORT_LOG is `off`, or `error` for errors alone.
   subroutine hp_set_log(log, stat, errmsg)
     procedure(hp_log), optional :: log
@@ -1559,7 +1561,8 @@ contains
   ! ones. If one rank fixes them, all do. Collective.
   !
   ! A round makes progress in calls of Haloport on all ranks. Between its `start` and its `finish`, a rank must not wait for
-  ! another one by other means, such as MPI: that one may wait for a message that this rank has not received.
+  ! another one by other means, such as MPI: that one may wait for a message that this rank has not received. On ranks with
+  ! `set_progress('thread')` a thread of the library makes progress, too.
   subroutine hp_sparse_create(sparse, comm, sources, destinations, stat, errmsg)
     type(hp_sparse), intent(out) :: sparse
     type(hp_comm), intent(in) :: comm

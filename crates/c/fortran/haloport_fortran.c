@@ -389,7 +389,6 @@ int hpf_set_log(int32_t has_log) {
     return ended(hp_set_log(has_log ? pass_line : NULL, NULL));
 }
 
-/* `value` is an integer or a real of that many bytes. */
 int hpf_set_progress(hp_comm *comm, const char *word) {
     const char *const known[] = {[HP_PROGRESS_AUTO] = "auto", [HP_PROGRESS_THREAD] = "thread", [HP_PROGRESS_CALLER] = "caller"};
     for (int32_t progress = 0; progress < 3; progress++)
@@ -397,6 +396,7 @@ int hpf_set_progress(hp_comm *comm, const char *word) {
     return refused("expected `auto`, `thread` or `caller`, found another word", -1);
 }
 
+/* `value` is an integer or a real of that many bytes. */
 int hpf_all_reduce(hp_comm *comm, const char *word, int32_t bytes, int32_t is_real, void *value) {
     const int reduction = strcmp(word, "sum") == 0 ? HP_SUM : strcmp(word, "min") == 0 ? HP_MIN : strcmp(word, "max") == 0 ? HP_MAX : 0;
     if (reduction == 0) {

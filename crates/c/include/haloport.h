@@ -101,7 +101,7 @@ typedef enum hp_level { HP_LOG_ERROR = 1, HP_LOG_WARNING = 2 } hp_level;
 
 /*
  * Passes them to `log`, each as one line without an end of line, with `context`; null for standard error again. `log` is called
- * on any thread, within calls of the library: it calls nothing of the library, and waits for no thread that does.
+ * on any thread, within calls of the library or on a thread of its own: it calls nothing of the library, and waits for no thread that does.
  */
 hp_status hp_set_log(void (*log)(hp_level level, const char *text, void *context), void *context);
 
@@ -142,11 +142,12 @@ hp_status hp_comm_set_time_limit(hp_comm *comm, double seconds);
 hp_status hp_comm_set_warn_after(hp_comm *comm, double seconds);
 
 /*
- * What makes progress between the start of an exchange, or of a round of messages, and its end. HP_PROGRESS_AUTO, the default: for
- * fields on devices with streams a thread of the library, if it may call MPI, for those of the host the calls of the program.
- * HP_PROGRESS_THREAD: a thread of the library for those of the host as well, which takes some of the time of a core; many MPI
- * libraries transfer large messages only within their calls. HP_WRONG_THREAD if it may not call MPI. HP_PROGRESS_CALLER: the
- * calls of the program alone, such as hp_ready.
+ * What makes progress between the start of an exchange, or of a round of messages, and its end; for those that this rank starts from
+ * now on. HP_PROGRESS_AUTO, the default: for fields on devices with streams a thread of the library, if it may call MPI; for those of
+ * the host and for rounds the calls of the program. HP_PROGRESS_THREAD: that thread for all of them; it takes some of the time of a
+ * core. Many MPI libraries transfer large messages only within their calls. If that thread may not call MPI, as after MPI_Init,
+ * HP_WRONG_THREAD, and nothing has changed. Below MPI_THREAD_MULTIPLE the program calls MPI by itself only while nothing is under
+ * way. HP_PROGRESS_CALLER: the calls of the program alone, such as hp_ready.
  */
 enum { HP_PROGRESS_AUTO = 0, HP_PROGRESS_THREAD = 1, HP_PROGRESS_CALLER = 2 };
 hp_status hp_comm_set_progress(hp_comm *comm, int32_t progress);
@@ -206,7 +207,8 @@ typedef struct hp_grid {
     int32_t halo_lower[4];     /* widths of the halo */
     int32_t halo_upper[4];
     int32_t faces_only;        /* whether halos have no edges and corners */
-    int32_t cubed_sphere;      /* six tiles: axis 0; then perhaps an axis of levels; then two axes of the same extent */
+    int32_t cubed_sphere;      /* six tiles: axis 0; then perhaps an axis of levels, the only one that may be periodic; then two
+                                  axes of the same extent */
     int32_t parts[4];          /* with HP_SPLIT: the parts along each axis, 1 or more; all 0: chosen */
     int32_t fold;              /* a tripolar grid: the upper end of the axis before the last one, y, is folded onto itself along
                                   the last one, x, which is then periodic: 0, HP_FOLD_CELL or HP_FOLD_CORNER */
@@ -473,7 +475,8 @@ hp_status hp_memory_free(hp_memory *memory);
  * flight at once, and be finished in any order.
  *
  * A round makes progress in calls of this library on all ranks. Between its start and its finish, a rank must not wait for another
- * one by other means, such as MPI: that one may wait for a message that this rank has not received.
+ * one by other means, such as MPI: that one may wait for a message that this rank has not received. On ranks with
+ * HP_PROGRESS_THREAD a thread of the library makes progress, too.
  */
 
 /* A message that has come. It will never have more members, as a list of them is handed out. */

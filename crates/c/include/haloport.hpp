@@ -332,13 +332,14 @@ enum class role : std::int32_t {
 /// Axis `number` of the grid, from 0; a role that is refused, if there is no such axis.
 constexpr role axis(int number) noexcept { return static_cast<role>(number >= 0 && number < 4 ? HP_CELLS + number : -1); }
 
-/// How the values of the ranks become one.
+/// What makes progress between the start of an exchange, or of a round of messages, and its end.
 enum class progress : std::int32_t {
-    automatic = HP_PROGRESS_AUTO, // on devices with streams a thread of the library, on the host the calls of the program
-    thread = HP_PROGRESS_THREAD,  // a thread of the library on the host as well
+    automatic = HP_PROGRESS_AUTO, // on devices with streams a thread of the library, if it may call MPI; otherwise the calls of the program
+    thread = HP_PROGRESS_THREAD,  // a thread of the library for all of them
     caller = HP_PROGRESS_CALLER   // the calls of the program alone
 };
 
+/// How the values of the ranks become one.
 enum class reduction : std::int32_t { sum = HP_SUM, min = HP_MIN, max = HP_MAX };
 
 /// The type of an element, as in an hp_array; records are HP_BYTES.
@@ -493,7 +494,7 @@ public:
     void set_time_limit(double seconds) { check(hp_comm_set_time_limit(get(), seconds)); }
     /// After which a wait is a warning, in seconds; 0 for never.
     void set_warn_after(double seconds) { check(hp_comm_set_warn_after(get(), seconds)); }
-    /// What makes progress between the start of an exchange and its end.
+    /// What makes progress with the exchanges and rounds of messages that this rank starts from now on; see hp_comm_set_progress.
     void set_progress(progress by) { check(hp_comm_set_progress(get(), static_cast<std::int32_t>(by))); }
     /// Collective.
     void barrier() { check(hp_comm_barrier(get())); }
@@ -1215,7 +1216,8 @@ struct message {
 };
 
 /// Messages of any size between ranks, in rounds: destinations need not know. All ranks go through the same number of rounds.
-/// Between the start of one and its finish, a rank must not wait for another rank by other means, such as MPI.
+/// Between the start of one and its finish, a rank must not wait for another rank by other means, such as MPI, unless all ranks have
+/// progress::thread.
 class sparse {
 public:
     using pending = detail::pending_round<sparse, hp_sparse>;

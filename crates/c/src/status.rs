@@ -184,7 +184,7 @@ impl From<SparseError> for Failure {
 fn transport(error: &TransportError) -> Status {
     match error {
         TransportError::TimeLimit { .. } => Status::TimeLimit,
-        TransportError::WrongThread { .. } => Status::WrongThread,
+        TransportError::WrongThread { .. } | TransportError::NoProgressThread { .. } => Status::WrongThread,
         TransportError::NoSuchRank { .. } => Status::Argument,
         TransportError::OutOfStep { .. } => Status::Refused,
         TransportError::Busy => Status::InFlight,

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 /// Called with the result of an exchange, which may fail with an `E`.
 pub(crate) type Completion<E> = Box<dyn FnMut(Result<(), &E>) + Send>;
@@ -21,6 +21,11 @@ impl<E> Callback<E> {
 
     pub(crate) fn set(&self, call: Option<Completion<E>>) {
         *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    }
+
+    /// Whether this thread is within a callback and this one is running, perhaps there: then the thread must not wait for its end.
+    pub(crate) fn may_wait_for_itself(&self) -> bool {
+        is_running() && matches!(self.call.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Runs the callback. If it panics, returns the message of the panic, since the thread may have other exchanges to

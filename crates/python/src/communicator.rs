@@ -71,10 +71,11 @@ impl Communicator {
         Ok(())
     }
 
-    /// What makes progress between the start of an exchange, or of a round of messages, and its end. ``"auto"``, the default:
-    /// for arrays on devices with streams a thread of the library, for those of the host the calls of the program.
-    /// ``"thread"``: that thread for arrays of the host as well; it takes some of the time of a core. ``"caller"``: the calls
-    /// of the program alone, such as `Pending.ready`. Many MPI libraries transfer large messages only within their calls.
+    /// What makes progress between the start of an exchange, or of a round of messages, and its end; for those that this rank
+    /// starts from now on. ``"auto"``, the default: for arrays on devices with streams a thread of the library, if it may call
+    /// MPI; for those of the host and for rounds the calls of the program. ``"thread"``: that thread for all of them; it takes
+    /// some of the time of a core, and `ExchangeError` is raised if it may not call MPI. ``"caller"``: the calls of the program
+    /// alone, such as `Pending.is_ready`. Many MPI libraries transfer large messages only within their calls.
     #[getter]
     fn progress(&self) -> PyResult<&'static str> {
         let by = self.get()?.asked_progress();

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haloport::comm::Progress;
 use haloport::device::Pointer;
 use haloport::exchange::{Description, ExchangeError, Traffic};
 use haloport::{Exchange, Passed as PassedFields, Schedule, Ticket};
@@ -150,7 +151,11 @@ impl Exchanges {
         let mut guard = self.state.try_lock().map_err(|_| self.raised(Failure::Busy))?;
         let state = &mut *guard;
         let addresses = &passed.addresses;
-        let ended = match self.brief && state.flights.is_empty() {
+        // Beside a thread of the library that is within MPI, which may call functions of Python, this one would wait with Python's lock.
+        let alone = |exchange: &Exchange<PassedFields>| {
+            exchange.pattern().comm().asked_progress() != Progress::Thread
+        };
+        let ended = match self.brief && state.flights.is_empty() && state.exchange.get().is_ok_and(alone) {
             true => self.run_attached(py, state, addresses, &order),
             false => py.detach(|| {
                 let Started { claim, exchange, ticket } = self.begin(state, addresses, &order)?;

@@ -9,7 +9,8 @@ use crate::arrays::torch::mark_changed;
 use crate::exchanges::Exchanges;
 use crate::steps::{Awaited, Steps};
 
-/// An exchange that was started. It makes progress in the calls of Haloport, and on devices with streams by itself.
+/// An exchange that was started. It makes progress in the calls of Haloport, and by itself on devices with streams or if
+/// `Communicator.progress` is ``"thread"``.
 ///
 /// As a context manager it is finished at the end. ``await`` finishes it, too, and lets other tasks of the event loop run
 /// meanwhile. If it is dropped instead, the next call of its plan finishes it.

@@ -224,24 +224,24 @@ impl Communicator {
         })
     }
 
-    /// Sets what makes progress with this rank's exchanges, and rounds of messages, from now on. The default is
-    /// [`Progress::Auto`]. Ranks may differ.
+    /// Sets what makes progress with the exchanges and rounds of messages that this rank starts from now on. The default is
+    /// [`Progress::Auto`]. Ranks may differ. Under MPI, with [`Progress::Thread`] and below `MPI_THREAD_MULTIPLE`, the program calls MPI
+    /// by itself only while none of them is under way.
     ///
     /// # Errors
-    /// [`TransportError::WrongThread`] for [`Progress::Thread`], if only one thread may call the transport.
+    /// [`TransportError::NoProgressThread`] for [`Progress::Thread`], if only one thread may call the transport. Nothing has changed
+    /// then.
     pub fn set_progress(&self, progress: Progress) -> Result<(), TransportError> {
         let info = self.info();
         if progress == Progress::Thread && !info.any_thread {
-            return Err(TransportError::WrongThread {
-                what: format!("the transport {} ({})", info.name, info.implementation),
-                advice: "initialise MPI with MPI_THREAD_MULTIPLE, or let the calls of the program make progress",
-            });
+            let transport = format!("the transport {} ({})", info.name, info.implementation);
+            return Err(TransportError::NoProgressThread { transport });
         }
         self.inner.progress.store(progress as u8, Ordering::Relaxed);
         Ok(())
     }
 
-    /// What makes progress: see [`set_progress`](Communicator::set_progress).
+    /// What the program has asked for with [`set_progress`](Communicator::set_progress); at first [`Progress::Auto`].
     pub fn asked_progress(&self) -> Progress {
         match self.inner.progress.load(Ordering::Relaxed) {
             by if by == Progress::Thread as u8 => Progress::Thread,
@@ -438,7 +438,10 @@ impl Communicator {
             if done()? {
                 return Ok(());
             }
-            waiting.round(&missing)?;
+            if let Err(error) = waiting.round(&missing) {
+                // The progress thread may have completed it meanwhile.
+                return if done()? { Ok(()) } else { Err(error) };
+            }
         }
     }
 }

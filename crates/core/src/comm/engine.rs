@@ -1,7 +1,7 @@
 //! The progress engine: it polls all exchanges of a rank that are in flight, of any kind.
 //!
 //! Every call that waits for other ranks drives it, and so do `is_ready`, and the progress thread while an exchange on an
-//! asynchronous device is in flight; `start` polls its own exchange. It depends on the transport and on [`Served`] alone; fields
+//! asynchronous device is in flight, or any if the program asks for that; `start` polls its own exchange. It depends on the transport and on [`Served`] alone; fields
 //! and patterns do not depend on it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
-//! The progress thread, which polls exchanges on asynchronous devices so that the host need not wait for them.
+//! The progress thread, which polls exchanges on asynchronous devices so that the host need not wait for them, and those in host
+//! memory and rounds of messages if the program asks for that.
 //!
 //! There is one for each process, started when it is first needed. When packing is done it sends; when messages have
 //! arrived it opens gates. It uses no core while nothing is in flight. It does what any call that waits does: it drives
@@ -6,7 +7,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -15,15 +16,15 @@ use serde::Serialize;
 use crate::callback::panic_text;
 use crate::log;
 
-/// What makes progress with an exchange between its `start` and its `finish`.
+/// What makes progress with an exchange, or a round of messages, between its start and its end.
 ///
-/// Fields in host memory need it where data goes over a network: many MPI libraries transfer large messages only within
-/// their calls, so that without it such messages travel in `finish`.
+/// If data goes over a network, ask for `Thread`, or call [`is_ready`](crate::Pending::is_ready) between parts of the work: many MPI
+/// libraries transfer large messages only within their calls, otherwise in `finish`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
     /// For fields on asynchronous devices, a thread of the process, if it may call the transport; otherwise the caller, which
-    /// is logged once. For fields in host memory, the caller.
+    /// is logged once. For fields in host memory and rounds of messages, the caller.
     #[default]
     Auto,
     /// A thread of the process, for fields in host memory and rounds of messages as well. It takes some of the time of a core.
@@ -56,8 +57,8 @@ struct Driver {
 }
 
 struct State {
-    /// The ranks with something in flight.
-    ranks: Vec<Arc<dyn Driven>>,
+    /// The ranks with something in flight. The thread keeps none of them alive: a rank ends with its last handle.
+    ranks: Vec<Weak<dyn Driven>>,
     /// The number of calls of [`drive`].
     calls: u64,
     running: bool,
@@ -76,7 +77,8 @@ pub(crate) fn drive(rank: Arc<dyn Driven>) -> bool {
         }
         state.running = true;
     }
-    if !state.ranks.iter().any(|known| Arc::ptr_eq(known, &rank)) {
+    let rank = Arc::downgrade(&rank);
+    if !state.ranks.iter().any(|known| known.ptr_eq(&rank)) {
         state.ranks.push(rank);
     }
     state.calls += 1;
@@ -123,7 +125,7 @@ pub(crate) fn drive_meanwhile() {
     if drives() {
         let _meanwhile = Meanwhile::new();
         let ranks = THREAD.lock().ranks.clone();
-        ranks.iter().for_each(|rank| rank.drive());
+        ranks.iter().filter_map(Weak::upgrade).for_each(|rank| rank.drive());
     }
 }
 
@@ -167,29 +169,40 @@ fn drive_safely(rank: &Arc<dyn Driven>) {
             "the progress thread stops polling a rank whose progress panicked: {}",
             panic_text(&*panic)
         ));
-        THREAD.lock().ranks.retain(|known| !Arc::ptr_eq(known, rank));
+        let rank = Arc::downgrade(rank);
+        THREAD.lock().ranks.retain(|known| !known.ptr_eq(&rank));
     }
 }
 
 impl Driver {
-    /// Waits until a rank has something in flight, with `at_ease` for at least [`SLEEP`] or a call. Copies the ranks
-    /// that have to `ranks`, drops the others, and returns the number of calls.
+    /// Waits until a rank has something in flight, with `at_ease` for at least [`SLEEP`] or a call. Puts handles of the ranks that
+    /// have into `ranks`, and returns the number of calls.
     fn wait_for_ranks(&self, ranks: &mut Vec<Arc<dyn Driven>>, at_ease: bool) -> u64 {
+        // Without the lock, here and below: a handle may be the last one of its rank, whose end runs code of others.
+        ranks.clear();
         let mut state = self.lock();
         if at_ease {
             state = self.wake.wait_timeout(state, SLEEP).unwrap_or_else(PoisonError::into_inner).0;
         }
         loop {
             // A rank puts its exchange in flight before it comes here, so none is missed.
-            state.ranks.retain(|rank| !rank.is_idle());
+            state.ranks.retain(|rank| {
+                let Some(rank) = rank.upgrade() else { return false };
+                let goes_on = !rank.is_idle();
+                ranks.push(rank);
+                goes_on
+            });
             if !state.ranks.is_empty() {
-                break;
+                return state.calls;
             }
-            ranks.clear();
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if ranks.is_empty() {
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                drop(state);
+                ranks.clear();
+                state = self.lock();
+            }
         }
-        ranks.clone_from(&state.ranks);
-        state.calls
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

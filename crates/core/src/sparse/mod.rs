@@ -74,7 +74,8 @@ impl SparseOptions {
     }
 
     /// Sets a function to be called each time a round has failed, or is complete so that [`Round::wait`] would not
-    /// wait. It runs inside the call that makes the last progress, on any thread, and may use other exchanges; it must
+    /// wait. It runs inside the call that makes the last progress, on any thread, and may use other exchanges; on the
+    /// progress thread, [`Round::wait`] may return before it. It must
     /// not wait for other ranks, nor use its own exchange. If it panics, the exchange is poisoned: [`Round::wait`] or
     /// the next call returns [`SparseError::CallbackPanicked`].
     #[must_use]

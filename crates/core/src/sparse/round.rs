@@ -12,7 +12,8 @@ use crate::transport::TransportError;
 /// A round of a [`SparseExchange`] under way.
 ///
 /// Messages are inserted here, through an [`Inserter`] or through [`Slot`]s, from any thread. They are sent, and others
-/// arrive, whenever a rank waits or calls [`is_ready`](Round::is_ready) or [`try_next`](Round::try_next).
+/// arrive, whenever a rank waits or calls [`is_ready`](Round::is_ready) or [`try_next`](Round::try_next); with
+/// [`Progress::Thread`](crate::Progress::Thread), at any time.
 ///
 /// Dropping a round first completes it, within the time limit, and discards its messages. If its thread is panicking,
 /// the round is given up instead, and the exchange is poisoned.

@@ -238,7 +238,7 @@ impl Shared {
 
 impl Served for Shared {
     fn poll(&self, transport: &dyn Transport, _engine: &Engine) {
-        if is_meanwhile() {
+        if is_meanwhile() || self.on_complete.may_wait_for_itself() {
             return;
         }
         // If this thread may not call the transport, another one makes progress.

@@ -145,6 +145,15 @@ pub enum TransportError {
         /// The advice to the caller.
         advice: &'static str,
     },
+    /// The progress thread may not call the transport.
+    #[error(
+        "{transport} takes calls of one thread alone, so the progress thread cannot call it: initialise MPI with \
+         MPI_THREAD_MULTIPLE, or leave progress to the calls of the program"
+    )]
+    NoProgressThread {
+        /// The transport and what it is made of.
+        transport: String,
+    },
     /// A launcher has started several processes, but the layer below finds fewer ranks.
     #[error(
         "{library} finds {ranks} rank here, but {variable}={value} says that the launcher has started more: they are \

@@ -304,6 +304,50 @@ fn the_progress_thread_completes_exchanges_of_the_host_if_asked() {
 }
 
 #[test]
+fn a_callback_on_the_progress_thread_may_make_progress() {
+    let turn = Barrier::new(2);
+    run_ranks(2, |comm| -> Result<(), Failure> {
+        let ((inside, entered), (go, gone), (leave, left)) =
+            (mpsc::channel(), mpsc::channel(), mpsc::channel());
+        let (inner, mut is_first) = (comm.clone(), comm.rank() == 0);
+        let options = BindOptions::default().path(DataPath::Messages).on_complete(move |_| {
+            if std::mem::take(&mut is_first) {
+                inside.send(()).unwrap();
+                gone.recv().unwrap();
+                // The next exchange can be completed by now.
+                inner.progress();
+                leave.send(()).unwrap();
+            }
+        });
+        let pattern = line(&comm)?;
+        let mut exchange = pattern.bind_with(Numbers::new(&device()?, &pattern)?, options)?;
+        if comm.rank() == 1 {
+            for _ in 0..2 {
+                // Rank 0 has started.
+                turn.wait();
+                exchange.run()?;
+            }
+            turn.wait();
+            return Ok(());
+        }
+        comm.set_progress(Progress::Thread)?;
+        let soon = Duration::from_secs(20);
+        let first = exchange.start()?;
+        turn.wait();
+        entered.recv_timeout(soon).expect("the callback runs on the progress thread");
+        first.finish()?;
+        let second = exchange.start()?;
+        turn.wait();
+        turn.wait();
+        go.send(()).unwrap();
+        left.recv_timeout(soon).expect("the callback does not wait for its own end");
+        second.finish()?;
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
 fn the_callback_hears_of_a_failure() {
     run_ranks(2, |comm| -> Result<(), Failure> {
         let heard = Arc::new(AtomicUsize::new(0));

@@ -3,7 +3,8 @@
 //! - `args`: the command line, and `work`: a fixed amount of work;
 //! - here: the contestants of one rank, checked and then measured: the exchange alone; the work alone; the exchange and then the
 //!   work; and the work between start and end, where the caller makes progress at the end alone, or looks at the exchange between parts of its
-//!   work, or the progress thread makes it;
+//!   work, or the progress thread makes it; and
+//!   under MPI persistent messages by hand, without work and with it;
 //! - `report`: the printed results.
 
 mod args;
@@ -89,8 +90,8 @@ fn pattern(comm: &Communicator, args: &OverlapArgs) -> Result<Pattern, Failure> 
 fn check_memory<D: Device>(comm: &Communicator, device: &D, args: &OverlapArgs) -> Result<(), Failure> {
     let with_halo = |bytes: u128, &cells: &usize| bytes.saturating_mul((cells + 2 * args.halo) as u128);
     let set = args.local.0.iter().fold((args.fields * size_of::<f64>()) as u128, with_halo);
-    // Four contestants of the library, and two by hand.
-    let needed = set.saturating_mul(6 * ranks_here(comm) as u128);
+    // Five contestants of the library, and two by hand.
+    let needed = set.saturating_mul(7 * ranks_here(comm) as u128);
     match room(device.info()).filter(|room| room.is_below(needed)) {
         Some(room) => Err(Failure::BadInput(format!(
             "the fields need {:.1} GiB, and there are {room}: choose a smaller --local, --fields or --halo",

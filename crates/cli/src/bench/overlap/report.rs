@@ -14,8 +14,8 @@ use crate::bench::results::{Setting, quantile};
 use crate::command::print;
 use crate::command::text::counted;
 
-/// The results of one run: the object that `--json` prints. Times are microseconds, those of the quickest tenth of the samples: other
-/// programs, and ranks that wait for one which they hold up, only add to them.
+/// The results of one run: the object that `--json` prints. Times are microseconds. Except `median_us` they are the 10 % quantile of the
+/// samples: other programs, and ranks that wait for one which is delayed, only add to them.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     exchange_us: Option<f64>,

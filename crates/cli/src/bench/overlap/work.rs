@@ -8,7 +8,7 @@ use haloport::{Communicator, Reduction};
 use crate::bench::contestant::Contestant;
 use crate::command::failure::Failure;
 
-/// The steps of a model in one measured exchange.
+/// The exchanges, each with its work, that count as one in a batch.
 pub(super) const STEPS: usize = 4;
 
 /// Sweeps over values in the first cache of a core.
@@ -22,7 +22,7 @@ pub(super) struct Work {
 const PARTS: usize = 20;
 
 impl Work {
-    /// Collective: work that takes this rank `microseconds` alone; the same on every rank.
+    /// Collective: work that takes the quickest rank `microseconds`; the same on every rank.
     ///
     /// # Errors
     /// [`Failure::Run`] if the ranks cannot communicate.

@@ -60,7 +60,8 @@ impl fmt::Debug for BindOptions {
 
 impl BindOptions {
     /// Calls `call` each time an exchange is complete, so that `finish` would not wait, or has failed in flight. `call`
-    /// runs inside whichever library call makes the last progress, or a later one. It may start other exchanges; it must neither wait
+    /// runs inside whichever library call makes the last progress, or a later one; or on the progress thread, and then `finish` may
+    /// return before it. It may start other exchanges; it must neither wait
     /// for other ranks nor touch its own exchange. Errors that `start` and `finish` return are not reported again. If
     /// `call` panics, the exchange is poisoned: `finish`, or the next call of the exchange, returns
     /// [`CallbackPanicked`](crate::exchange::ExchangeError::CallbackPanicked).

@@ -307,6 +307,9 @@ impl Flight {
 impl Served for Flight {
     /// Makes progress, unless another thread is doing so, and calls the callback if this completes the exchange.
     fn poll(&self, transport: &dyn Transport, engine: &Engine) {
+        if self.on_complete.may_wait_for_itself() {
+            return;
+        }
         let Some(mut state) = self.try_lock() else { return };
         if state.abandoning && state.parts.iter().all(|part| part.may_be_abandoned()) {
             state.end_abandoning(transport);
