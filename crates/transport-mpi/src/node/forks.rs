@@ -7,10 +7,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::ptr;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::mapping::Mapping;
+use super::mapping::{Mapping, make_private};
 
 /// Shared pages of this process, of which children get copies as long as this exists.
 #[derive(Debug)]
@@ -72,31 +71,19 @@ unsafe extern "C" fn after_in_parent() {
 
 unsafe extern "C" fn after_in_child() {
     let Ok(Some(pages)) = HELD.try_with(|held| held.borrow_mut().take()) else { return };
-    pages.iter().for_each(|(begin, end)| copy(&(*begin..*end)));
-}
-
-/// Puts memory of this process in the place of pages, with the same content. Without memory for that, they stay shared.
-#[cfg(target_os = "linux")]
-fn copy(pages: &Range<usize>) {
-    let (address, bytes) = (ptr::with_exposed_provenance_mut::<libc::c_void>(pages.start), pages.len());
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
-    // SAFETY: the pages are mapped and readable: their owner removes them from the list before it unmaps them. No other
-    // thread runs in a child. The copy is new memory of the same size.
-    unsafe {
-        let copy = libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0);
-        if copy != libc::MAP_FAILED {
-            ptr::copy_nonoverlapping(address.cast::<u8>(), copy.cast(), bytes);
-            libc::mremap(copy, bytes, bytes, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, address);
-        }
+    for (begin, end) in pages.iter() {
+        // Without memory for a copy, they stay shared.
+        // SAFETY: the pages are mapped and readable: their owner removes them from the list before it unmaps them. No other
+        // thread runs in a child.
+        let _ = unsafe { make_private(&(*begin..*end)) };
     }
 }
 
-/// Other systems have no memory that processes share.
-#[cfg(not(target_os = "linux"))]
-fn copy(_pages: &Range<usize>) {}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::CStr;
+    use std::process::Command;
+
     use crate::node::segment;
 
     /// A child process that writes to shared memory of its parent, between and behind pages that are not shared.
@@ -129,5 +116,25 @@ mod tests {
             }
         };
         assert_eq!((&seen[..], code), (&[7; 5][..], 3));
+    }
+
+    /// The same where UCX has put its functions in the place of those of the C library, as in programs that are
+    /// linked to an MPI that uses UCX.
+    #[test]
+    fn a_child_changes_its_own_copy_beside_ucx() {
+        const UCX: &CStr = c"libucs.so.0";
+        // SAFETY: the library's constructors have no conditions; it stays loaded.
+        if unsafe { libc::dlopen(UCX.as_ptr(), libc::RTLD_LAZY) }.is_null() {
+            println!("skipped: {UCX:?} is not installed (Debian's package libucx0)");
+            return;
+        }
+        let test = "node::forks::tests::a_child_changes_its_own_copy";
+        let run = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env("LD_PRELOAD", UCX.to_str().unwrap())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && printed.contains("1 passed"), "{printed}{run:?}");
     }
 }

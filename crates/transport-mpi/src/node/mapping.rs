@@ -78,6 +78,32 @@ impl Mapping {
         Ok(self)
     }
 
+    /// Puts the memory at `begin`, in the place of what is mapped there.
+    ///
+    /// # Safety
+    /// `begin` is the first address of as many pages that the caller may replace: everything that uses them finds the content
+    /// that it expects.
+    #[cfg(target_os = "linux")]
+    pub(crate) unsafe fn move_to(self, begin: *mut u8) -> io::Result<()> {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // By number: the function `mremap` of UCX, which MPIs put in the place of that of the C library, drops the last argument.
+        // SAFETY: the memory is this mapping's; the caller's promise.
+        let moved = unsafe {
+            libc::syscall(libc::SYS_mremap, self.begin.as_ptr(), self.bytes, self.bytes, flags, begin)
+        };
+        if moved == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        std::mem::forget(self);
+        Ok(())
+    }
+
+    /// Other systems move no memory.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) unsafe fn move_to(self, _begin: *mut u8) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The first address.
     pub(crate) fn begin(&self) -> *mut u8 {
         self.begin.as_ptr()
@@ -88,6 +114,19 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range belongs to this mapping, and every user of it keeps the mapping alive.
         unsafe { libc::munmap(self.begin.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Puts memory of this process alone in the place of pages, with the same content. After an error, they are as before.
+///
+/// # Safety
+/// The pages are mapped, and nothing else writes them meanwhile.
+pub(crate) unsafe fn make_private(pages: &Range<usize>) -> io::Result<()> {
+    let (begin, copy) = (ptr::with_exposed_provenance_mut::<u8>(pages.start), Mapping::private(pages.len())?);
+    // SAFETY: the caller's promise; the copy is new memory of the same size.
+    unsafe {
+        ptr::copy_nonoverlapping(begin, copy.begin(), pages.len());
+        copy.move_to(begin)
     }
 }
 
