@@ -1,5 +1,6 @@
 //! The state of one bound exchange, shared between the exchange itself and the engine that serves it.
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::flight_state::{State, Status, ThreadMark, missing};
@@ -179,39 +180,20 @@ impl Flight {
         Ok(self.lock().parts.iter().try_for_each(|part| part.synchronize())?)
     }
 
-    /// Unpacks the rest. Everything must have arrived, except for parts with a gate.
+    /// Unpacks the rest, and ends `finishing`. Everything must have arrived, except for parts with a gate. Also returns whether it
+    /// [is settled](Flight::is_settled).
     pub(crate) fn finish(
         &self,
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
-    ) -> Result<(), ExchangeError> {
+        finishing: Finishing<'_>,
+    ) -> (Result<(), ExchangeError>, bool) {
         let mut state = self.lock();
-        match &state.status {
-            Status::Poisoned(error) => {
-                let error = error.clone();
-                state.abandon_now(transport);
-                return Err(error);
-            }
-            Status::Idle | Status::Gated => return Ok(()),
-            Status::Travelling | Status::Arrived => {}
-        }
-        let finished = state.check_stream(schedule).and_then(|()| {
-            let mut ungated = state.parts.iter_mut().filter(|part| !part.is_gated());
-            ungated.try_for_each(|part| part.finish(transport, schedule))
-        });
-        let is_gated = state.parts.iter().any(|part| part.is_gated());
-        let finished = match (finished, state.panicked.take()) {
-            (Ok(()), Some(message)) => Err(ExchangeError::CallbackPanicked(message)),
-            (finished, _) => finished,
-        };
-        match &finished {
-            Ok(()) => state.end_flight(if is_gated { Status::Gated } else { Status::Idle }),
-            Err(error) => {
-                state.poison(transport, error.clone());
-                state.abandon_now(transport);
-            }
-        }
-        finished
+        let finished = state.finish(transport, schedule);
+        state.finishing = None;
+        // Once the lock is free, it would end that of a later call.
+        mem::forget(finishing);
+        (finished, self.settle(transport, state))
     }
 
     /// Abandons the exchange, and poisons it with `error`. Afterwards neither the device nor neighbours touch the
@@ -229,7 +211,10 @@ impl Flight {
 
     /// Whether no gate of it is closed: then nothing polls it before its next start. Calls the callback, if that was put off.
     pub(crate) fn is_settled(&self, transport: &dyn Transport) -> bool {
-        let state = self.lock();
+        self.settle(transport, self.lock())
+    }
+
+    fn settle(&self, transport: &dyn Transport, state: MutexGuard<'_, State>) -> bool {
         if state.status == Status::Gated {
             return false;
         }
@@ -243,7 +228,7 @@ impl Flight {
     pub(crate) fn release(&self) {
         let mut state = self.lock();
         state.abandon_now(&*self.transport);
-        let (parts, storages) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.storages));
+        let (parts, storages) = (mem::take(&mut state.parts), mem::take(&mut state.storages));
         drop(state);
         drop((parts, storages));
     }
@@ -257,7 +242,7 @@ impl Flight {
     /// poisoned: by `finish`, if that has not been called yet.
     fn report(&self, transport: &dyn Transport, mut state: MutexGuard<'_, State>) {
         state.untold = is_meanwhile() || state.abandoning;
-        if state.untold || std::mem::replace(&mut state.told, true) {
+        if state.untold || mem::replace(&mut state.told, true) {
             return;
         }
         let error = if let Status::Poisoned(error) = &state.status { Some(error.clone()) } else { None };
@@ -290,8 +275,17 @@ impl Flight {
 
     /// Locks even after a panic: callbacks run without the lock, and parts do not panic. While another thread has the lock,
     /// which may wait for a gate, the progress thread polls other exchanges. Any other thread ends the abandoning.
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = self.try_lock();
+        match self.state.try_lock() {
+            Ok(state) if !state.abandoning => state,
+            locked => self.lock_slowly(locked.ok()),
+        }
+    }
+
+    /// As [`lock`](Flight::lock), while another thread has the lock, or while parts are being abandoned: then the lock is passed.
+    #[cold]
+    fn lock_slowly<'f>(&'f self, mut state: Option<MutexGuard<'f, State>>) -> MutexGuard<'f, State> {
         drive_until(|| {
             state = state.take().or_else(|| self.try_lock());
             state.is_some()

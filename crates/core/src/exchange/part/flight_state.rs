@@ -106,6 +106,40 @@ impl State {
         }
     }
 
+    /// Unpacks the rest. Everything must have arrived, except for parts with a gate.
+    pub(super) fn finish(
+        &mut self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+    ) -> Result<(), ExchangeError> {
+        match &self.status {
+            Status::Poisoned(error) => {
+                let error = error.clone();
+                self.abandon_now(transport);
+                return Err(error);
+            }
+            Status::Idle | Status::Gated => return Ok(()),
+            Status::Travelling | Status::Arrived => {}
+        }
+        let finished = self.check_stream(schedule).and_then(|()| {
+            let mut ungated = self.parts.iter_mut().filter(|part| !part.is_gated());
+            ungated.try_for_each(|part| part.finish(transport, schedule))
+        });
+        let is_gated = self.parts.iter().any(|part| part.is_gated());
+        let finished = match (finished, self.panicked.take()) {
+            (Ok(()), Some(message)) => Err(ExchangeError::CallbackPanicked(message)),
+            (finished, _) => finished,
+        };
+        match &finished {
+            Ok(()) => self.end_flight(if is_gated { Status::Gated } else { Status::Idle }),
+            Err(error) => {
+                self.poison(transport, error.clone());
+                self.abandon_now(transport);
+            }
+        }
+        finished
+    }
+
     /// Returns an error if neighbours have exceeded the time limit.
     pub(super) fn time_limit_error(&mut self, rank: usize) -> Option<ExchangeError> {
         if self.parts.iter().any(|part| part.is_packing()) {

@@ -84,9 +84,8 @@ impl Bound {
         }
         let finishing = self.flight.finishing(driven);
         self.wait_until("finish", |flight| !flight.is_waited_for());
-        let finished = self.flight.finish(&**comm.transport(), &schedule);
-        drop(finishing);
-        if self.flight.is_settled(&**comm.transport()) {
+        let (finished, is_settled) = self.flight.finish(&**comm.transport(), &schedule, finishing);
+        if is_settled {
             comm.engine().remove(&self.flight);
         }
         finished
