@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use haloport_core::TransportError;
-use haloport_core::device::MemoryRange;
+use haloport_core::device::{MemoryRange, Pointer};
 use haloport_core::transport::{
     Channel, Direction, Idle, Incoming, Lease, Reduction, SharedMemory, Transport, TransportInfo,
 };
 
 use crate::endpoint::{Endpoint, Locked};
 use crate::finalize;
-use crate::node::segment;
+use crate::node::{in_place, segment};
 use crate::raw::{Comm, Mpi};
 use crate::requests::messages::FIRST_TAG;
 
@@ -138,6 +138,14 @@ unsafe impl Transport for MpiTransport {
 
     fn share_parts(&self, bytes: usize, parts: &[Range<usize>]) -> Option<Lease> {
         if self.endpoint.has_near_ranks() { segment::share(bytes, parts) } else { None }
+    }
+
+    unsafe fn share_in_place(&self, ranges: &[(Pointer, usize)]) -> Result<Option<Lease>, String> {
+        if !self.endpoint.has_near_ranks() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { in_place::share(ranges) }
     }
 
     fn map(&self, peer: usize, token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {

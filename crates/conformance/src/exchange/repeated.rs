@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::comm::Communicator;
-use haloport_core::device::Device;
+use haloport_core::device::{Device, Pointer};
 use haloport_core::transport::{Idle, Lease, SharedMemory, Transport, TransportError, TransportInfo, Window};
 use haloport_core::{BindOptions, DataPath, Field, Grid, Halo, IndexBox, Pattern, Split};
 use rustix::time::{ClockId, clock_gettime};
@@ -170,6 +170,11 @@ unsafe impl Transport for FewTags {
 
     fn share_parts(&self, bytes: usize, parts: &[Range<usize>]) -> Option<Lease> {
         self.inner.share_parts(bytes, parts)
+    }
+
+    unsafe fn share_in_place(&self, ranges: &[(Pointer, usize)]) -> Result<Option<Lease>, String> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.share_in_place(ranges) }
     }
 
     fn map(&self, peer: usize, token: &[u8]) -> Result<Option<SharedMemory>, TransportError> {

@@ -1,6 +1,6 @@
 //! Makes the fields of a case: owned, borrowed, or in memory named by its address.
 
-use haloport_core::device::{Buffer, Device, MemoryKind};
+use haloport_core::device::{Buffer, Device, MemoryKind, Pointer};
 use haloport_core::{AnyField, BlockLayout, BorrowedField, Element, ElementType, Pattern, SourceTarget};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -111,7 +111,31 @@ pub(super) fn make_owned<'m, D: Device>(
 ) -> Result<Owned<'m, D>, Failure> {
     let memory = memory_of(device, maker);
     let described = Described { oracle, number, element: maker.element() };
-    Ok(Owned { described, field: maker.build(device, pattern, memory)? })
+    let field = maker.build(device, pattern, memory)?;
+    // On hosts, which have one kind of memory, the other kind is that of the program.
+    let is_program = device.info().runs_on_host() && maker.memory() != MemoryKind::Device;
+    Ok(Owned {
+        described,
+        field: if is_program {
+            in_program_memory(device, field)?.with_vector(maker.vector())?
+        } else {
+            field
+        },
+    })
+}
+
+/// A field like `model`, in memory of the program whose pages may be moved.
+fn in_program_memory<D: Device>(device: &D, model: AnyField<D>) -> Result<AnyField<D>, Failure> {
+    let (mut blocks, mut owners) = (Vec::new(), Vec::new());
+    for domain in 0..model.domain_count() {
+        let layout = model.layout(domain)?.clone();
+        let mut memory = vec![0u128; (layout.span().1 as usize * model.element().bytes()).div_ceil(16)];
+        blocks.push((Pointer::new(memory.as_mut_ptr().cast()), layout));
+        owners.push(memory);
+    }
+    // SAFETY: each block is zeroed memory of its own, aligned for every element and as long as its layout, which has no negative
+    // strides; the field alone owns and uses it.
+    Ok(unsafe { AnyField::from_raw_movable(device, model.element(), blocks, true, Box::new(owners)) })
 }
 
 /// Makes a field that owns its memory and, in some cases, another one from which its cells are read.

@@ -1,7 +1,7 @@
 //! Fields of a type of element that is known at run time.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::sharing::shared_ranges;
 use super::storage::{Allocated, Memory, Storage};
@@ -109,6 +109,33 @@ impl<D: Device> AnyField<D> {
         unsafe {
             AnyField::in_memory(device, element, blocks, host_accessible, Memory::Other { _owner: owner })
         }
+    }
+
+    /// As [`from_raw`](AnyField::from_raw), in memory whose pages may be replaced: if neighbours are other processes of the node, an
+    /// exchange that is bound to the field moves the pages to memory that they can map. They copy directly from it, as from a field
+    /// that was allocated for that. The memory stays where it is, with its content. When the field and its exchanges have been
+    /// dropped, before `owner` is, its pages are those of this process alone again.
+    ///
+    /// Only pages that lie within the blocks as a whole are moved. If a neighbour reads a cell on another page, all cells of the field
+    /// for it are packed. Moved pages have 4 KiB, also where the system had large ones, and lie where the thread that binds runs.
+    /// Memory of devices, and memory that processes share already, stay as they are.
+    ///
+    /// Binding refuses memory of a file, memory that cannot be written, and the stack of the main thread.
+    ///
+    /// # Safety
+    /// As for `from_raw`. During each call that binds an exchange of the field, and while the last handle to the field or exchange of
+    /// it is dropped, nothing else writes the pages of the blocks, and no other exchange of them is in flight. In between they are
+    /// neither freed, resized nor mapped otherwise, and no device or other library has registered their address.
+    pub unsafe fn from_raw_movable(
+        device: &D,
+        element: ElementType,
+        blocks: Vec<(Pointer, BlockLayout)>,
+        host_accessible: bool,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> AnyField<D> {
+        let memory = Memory::Movable { lease: OnceLock::new(), _owner: owner };
+        // SAFETY: the caller's promise.
+        unsafe { AnyField::in_memory(device, element, blocks, host_accessible, memory) }
     }
 
     /// As [`from_raw`](AnyField::from_raw), for any owner of the memory.
@@ -349,7 +376,7 @@ impl Allocation {
         let (base, host_accessible, memory) = match lease {
             Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
             None => {
-                let is_lent = || kind == MemoryKind::Device && node.is_some_and(has_near_neighbours);
+                let is_lent = || kind == MemoryKind::Device && node.is_some_and(Pattern::has_near_neighbours);
                 let buffer = match device.memory_export().filter(|_| is_lent()) {
                     Some(export) => export.allocate_exportable(bytes)?,
                     None => device.allocate(bytes, kind)?,
@@ -362,13 +389,6 @@ impl Allocation {
         let blocks = blocks.into_iter().map(|(begin, layout)| (base.offset(begin as isize), layout));
         Ok(Allocation { blocks: blocks.collect(), host_accessible, memory })
     }
-}
-
-/// Whether other processes of this node may read cells of this rank, or write its halo.
-fn has_near_neighbours(pattern: &Pattern) -> bool {
-    let comm = pattern.comm();
-    let mut peers = pattern.sends().keys().chain(pattern.receives().keys());
-    peers.any(|&peer| peer != comm.rank() && comm.is_near(peer))
 }
 
 /// The total size in bytes of blocks with these layouts, one after the other, and the offset of each, a multiple of a

@@ -35,6 +35,67 @@ pub(crate) fn ranges_of<'p>(
     merged(all)
 }
 
+/// For each of `pieces`, the bytes from its first cell to its last one in memory. Blocks, and `None`, are as for [`ranges_of`].
+pub(crate) fn extents_of<'p>(
+    pieces: impl IntoIterator<Item = &'p Piece>,
+    (first, blocks): (usize, &[(i64, BlockLayout)]),
+    element_bytes: usize,
+) -> Option<Vec<Range<usize>>> {
+    let extents = pieces.into_iter().map(|piece| {
+        let (begin, layout) = blocks.get(piece.source_domain.checked_sub(first)?)?;
+        let Range { start, end } = extent_of_cells(&piece.source, layout, element_bytes as i64)?;
+        let (start, end) = (begin.checked_add(start)?, begin.checked_add(end)?);
+        Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    });
+    extents.collect()
+}
+
+/// The bytes from the first of `cells` to the last one, from the first element of their block.
+fn extent_of_cells(cells: &Cells, layout: &BlockLayout, bytes: i64) -> Option<Range<i64>> {
+    let ends = |rows: &[u32]| Some((i64::from(*rows.iter().min()?), i64::from(*rows.iter().max()?)));
+    let to_last = |extent: usize| (0, extent as i64 - 1);
+    // The offset of the first element, and for each axis the stride, both in elements, and the first and the last step.
+    let (first, along): (i64, Vec<(i64, (i64, i64))>) = match cells {
+        _ if cells.count() == 0 => return Some(0..0),
+        Cells::ListInBox { axes, numbers } => {
+            let cells = layout.rows_in_box(*axes, numbers)?;
+            let levels = cells.levels.into_iter().map(|(extent, stride)| (stride, to_last(extent)));
+            (cells.first, levels.chain([(cells.step, ends(&cells.rows)?)]).collect())
+        }
+        Cells::Box(_) | Cells::List(_) => {
+            let (region, rows) = match cells {
+                Cells::List(list) => {
+                    let past = list.iter().max().map_or(0, |last| i64::from(*last) + 1);
+                    (layout.owned().with_axis(0, 0, past), Some(layout.rows(list)))
+                }
+                _ => (layout.with_levels(cells.as_box()?), None),
+            };
+            if region.is_empty() {
+                return Some(0..0);
+            }
+            if !layout.allocated().encloses(&region) {
+                return None;
+            }
+            let along =
+                layout.region_axes(&region, 1).into_iter().enumerate().map(|(axis, (extent, stride))| {
+                    match &rows {
+                        Some((stride, rows)) if axis == 0 => Some((*stride, ends(rows)?)),
+                        _ => Some((stride as i64, to_last(extent))),
+                    }
+                });
+            (i64::try_from(layout.offset(region.lower(), 0)?).ok()?, along.collect::<Option<_>>()?)
+        }
+    };
+    let of_components = (layout.component_stride(), to_last(layout.components()));
+    let in_box = matches!(cells, Cells::ListInBox { .. }).then_some(of_components);
+    let (mut low, mut high) = (first, first.checked_add(1)?);
+    for (stride, (from, to)) in along.into_iter().chain(in_box) {
+        let (from, to) = (stride.checked_mul(from)?, stride.checked_mul(to)?);
+        (low, high) = (low.checked_add(from.min(to))?, high.checked_add(from.max(to))?);
+    }
+    Some(low.checked_mul(bytes)?..high.checked_mul(bytes)?)
+}
+
 /// The ranges in ascending order, joined where they are close to each other; `None` if there are too many.
 pub(crate) fn merged(mut ranges: Vec<Range<usize>>) -> Option<Vec<Range<usize>>> {
     ranges.sort_by_key(|range| range.start);

@@ -40,7 +40,7 @@ pub use layout_options::ComponentPlace;
 pub use owned::Field;
 pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
-pub(crate) use byte_ranges::ranges_of;
+pub(crate) use byte_ranges::{extents_of, ranges_of};
 pub(crate) use layout::copy_axes;
 pub(crate) use packing_cost::{LINE_BYTES, Load, PAST_CACHES};
 pub(crate) use rows_in_box::RowsInBox;

@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::device::{Buffer, Device, DeviceError, Pointer, offered};
-use crate::transport::Lease;
+use crate::transport::{Lease, Transport};
 
 /// The memory of a field, and whether an exchange is using it.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(super) enum Memory {
     Leased(Lease),
     /// Memory that the device has allocated.
     Allocated(Box<dyn Exportable>),
+    /// Memory of the caller whose pages may be replaced, so that neighbours on this node can map it; the lease, once they can.
+    Movable { lease: OnceLock<Lease>, _owner: Box<dyn Any + Send + Sync> },
     /// Memory of the caller.
     Other { _owner: Box<dyn Any + Send + Sync> },
 }
@@ -73,15 +75,43 @@ impl Storage {
     pub(crate) fn lease(&self) -> Option<&Lease> {
         match &self.memory {
             Memory::Leased(lease) => Some(lease),
+            Memory::Movable { lease, .. } => lease.get(),
             Memory::Allocated(_) | Memory::Other { .. } => None,
         }
+    }
+
+    /// Whether pages of the memory may be replaced.
+    pub(crate) fn is_movable(&self) -> bool {
+        matches!(self.memory, Memory::Movable { .. })
+    }
+
+    /// Lets neighbours on this node map the memory, if its pages may be replaced and were not yet. `ranges` has the address and
+    /// the length in bytes of each of its blocks. Other memory stays as it is.
+    ///
+    /// # Errors
+    /// As for [`Transport::share_in_place`].
+    pub(crate) fn share_in_place(
+        &self,
+        transport: &dyn Transport,
+        ranges: &[(Pointer, usize)],
+    ) -> Result<(), String> {
+        let Memory::Movable { lease, .. } = &self.memory else { return Ok(()) };
+        if lease.get().is_none() {
+            // SAFETY: the promise of the caller of `AnyField::from_raw_movable`; the lease is dropped before the owner of the
+            // memory.
+            if let Some(shared) = unsafe { transport.share_in_place(ranges)? } {
+                // If another thread was first, it has a lease of the same pages, and this one is dropped.
+                let _ = lease.set(shared);
+            }
+        }
+        Ok(())
     }
 
     /// The memory, if a device has allocated it for the field.
     pub(crate) fn allocated(&self) -> Option<&dyn Exportable> {
         match &self.memory {
             Memory::Allocated(memory) => Some(&**memory),
-            Memory::Leased(_) | Memory::Other { .. } => None,
+            Memory::Leased(_) | Memory::Movable { .. } | Memory::Other { .. } => None,
         }
     }
 

@@ -321,6 +321,13 @@ impl Pattern {
         &self.inner.sends
     }
 
+    /// Whether other processes of this node send cells to this rank, or receive cells from it.
+    pub(crate) fn has_near_neighbours(&self) -> bool {
+        let comm = self.comm();
+        let mut peers = self.sends().keys().chain(self.receives().keys());
+        peers.any(|&peer| peer != comm.rank() && comm.is_near(peer))
+    }
+
     /// The number of halo cells that one exchange fills on this rank.
     pub fn halo_cells(&self) -> u128 {
         self.inner.receives.values().flatten().map(|piece| piece.target.count()).sum()

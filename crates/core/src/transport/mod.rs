@@ -31,7 +31,7 @@ pub use window::Window;
 pub(crate) use in_process::{InProcess, World};
 pub(crate) use window::{Lent, STATE_BYTES, WindowState};
 
-use crate::device::{DeviceId, MemoryRange};
+use crate::device::{DeviceId, MemoryRange, Pointer};
 
 /// A channel of a transport: one direction, one peer, one tag, one memory range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -258,6 +258,22 @@ pub unsafe trait Transport: Debug + Send + Sync {
     /// another page every few rows, and memory that processes share mostly has small pages.
     fn share_parts(&self, _bytes: usize, _parts: &[Range<usize>]) -> Option<Lease> {
         None
+    }
+
+    /// Lets near peers map memory of the program where it is: the whole pages that lie within these ranges, each an address
+    /// and a length in bytes. The content stays. When the memory of the lease is dropped, the process has the pages alone
+    /// again, with their content. `Ok(None)` if there are no near peers or no whole pages, if processes share the memory already, and if
+    /// the system has no memory for that.
+    ///
+    /// # Errors
+    /// The reason in words, for memory of another kind, such as that of a file; nothing has changed.
+    ///
+    /// # Safety
+    /// The ranges are valid memory of the host, and do not overlap. During this call, and while the memory of the lease is
+    /// dropped, nothing else writes them, and no device or network works on them. In between they are neither freed nor
+    /// mapped otherwise.
+    unsafe fn share_in_place(&self, _ranges: &[(Pointer, usize)]) -> Result<Option<Lease>, String> {
+        Ok(None)
     }
 
     /// Maps the shared parts of memory of `peer`, by its token; the bytes between them must not be touched

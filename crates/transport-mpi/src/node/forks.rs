@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::mapping::{Mapping, make_private};
+use super::mapping::make_private;
 
 /// Shared pages of this process, of which children get copies as long as this exists.
 #[derive(Debug)]
@@ -27,10 +27,10 @@ thread_local! {
 }
 
 impl CopiedInChildren {
-    /// Children copy these parts of `mapping`, which are whole pages in ascending order. Must be dropped before the mapping.
-    pub(super) fn new(parts: &[Range<usize>], mapping: &Mapping) -> CopiedInChildren {
+    /// Children copy these parts of the memory at `begin`, which are whole pages in ascending order. Must be dropped before they
+    /// are unmapped.
+    pub(super) fn new(parts: &[Range<usize>], begin: usize) -> CopiedInChildren {
         register();
-        let begin = mapping.begin().expose_provenance();
         pages().extend(parts.iter().map(|part| (begin + part.start, begin + part.end)));
         CopiedInChildren { begins: parts.iter().map(|part| begin + part.start).collect() }
     }

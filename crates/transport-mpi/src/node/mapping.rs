@@ -56,26 +56,20 @@ impl Mapping {
     /// Maps the bytes of `file` from `offset` on at `range`, which consists of whole pages; other processes can map
     /// them too.
     pub(crate) fn with_file(self, range: &Range<usize>, file: &File, offset: usize) -> io::Result<Mapping> {
-        let pages = [range.start, range.end, offset].iter().all(|bound| bound.is_multiple_of(page_bytes()));
-        let offset = libc::off_t::try_from(offset).ok().filter(|_| pages && !range.is_empty());
-        let (Some(offset), true) = (offset, range.end <= self.bytes) else {
+        let pages = [range.start, range.end].iter().all(|bound| bound.is_multiple_of(page_bytes()));
+        if !pages || range.is_empty() || range.end > self.bytes {
             return Err(io::ErrorKind::InvalidInput.into());
-        };
-        // SAFETY: the range is within the mapping.
-        let begin = unsafe { self.begin.add(range.start) };
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-        // SAFETY: the range belongs to this mapping, which is owned here and has no other user yet.
-        let mapped = unsafe {
-            libc::mmap(begin.as_ptr().cast(), range.len(), protection, flags, file.as_raw_fd(), offset)
-        };
-        if mapped == libc::MAP_FAILED {
-            let error = io::Error::last_os_error();
-            // The system may have unmapped the range, and mapped it for another purpose, so it must not be unmapped
-            // again.
-            std::mem::forget(self);
-            return Err(error);
         }
-        Ok(self)
+        // SAFETY: the range is within the mapping, which is owned here and has no other user yet.
+        match unsafe { map_at(self.begin.add(range.start).as_ptr(), range.len(), file, offset) } {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                // The system may have unmapped the range, and mapped it for another purpose, so it must not be unmapped
+                // again.
+                std::mem::forget(self);
+                Err(error)
+            }
+        }
     }
 
     /// Puts the memory at `begin`, in the place of what is mapped there.
@@ -117,7 +111,22 @@ impl Drop for Mapping {
     }
 }
 
-/// Puts memory of this process alone in the place of pages, with the same content. After an error, they are as before.
+/// Maps `bytes` bytes of `file` from `offset` on at `begin`, in the place of what is mapped there, which may be gone after an
+/// error, too. Other processes can map them as well.
+///
+/// # Safety
+/// The range is whole pages that the caller may replace.
+pub(crate) unsafe fn map_at(begin: *mut u8, bytes: usize, file: &File, offset: usize) -> io::Result<()> {
+    let offset = libc::off_t::try_from(offset).ok().filter(|_| offset.is_multiple_of(page_bytes()));
+    let offset = offset.ok_or(io::ErrorKind::InvalidInput)?;
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+    // SAFETY: the caller's promise.
+    let mapped = unsafe { libc::mmap(begin.cast(), bytes, protection, flags, file.as_raw_fd(), offset) };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Puts memory of this process alone in the place of pages, with the same content. After an error, they are as before or, if the
+/// system has failed late, [unmapped](is_mapped).
 ///
 /// # Safety
 /// The pages are mapped, and nothing else writes them meanwhile.
@@ -128,6 +137,21 @@ pub(crate) unsafe fn make_private(pages: &Range<usize>) -> io::Result<()> {
         ptr::copy_nonoverlapping(begin, copy.begin(), pages.len());
         copy.move_to(begin)
     }
+}
+
+/// Whether all of these pages are mapped.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_mapped(pages: &Range<usize>) -> bool {
+    let mut in_memory = vec![0u8; pages.len() / page_bytes()];
+    let begin = ptr::with_exposed_provenance_mut(pages.start);
+    // SAFETY: there is a byte for each page; the call touches no other memory.
+    unsafe { libc::mincore(begin, pages.len(), in_memory.as_mut_ptr()) == 0 }
+}
+
+/// Other systems move no memory.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_mapped(_pages: &Range<usize>) -> bool {
+    true
 }
 
 /// The size of a page in bytes.

@@ -11,6 +11,7 @@
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::iter;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -27,6 +28,10 @@ use super::mapping::{Mapping, page_bytes, whole_pages};
 /// part follow: its start and its end. The pages of the parts are the rest of the file, one part after the other.
 const HEAD_WORDS: usize = 3;
 const WORD: usize = size_of::<u64>();
+
+/// The bytes of a file that get memory in one call: a millisecond's work, so that it ends between two signals of a timer.
+#[cfg(target_os = "linux")]
+const RESERVED_AT_ONCE: libc::off_t = 2 << 20;
 
 /// Of the files that a process may open, at most one in this number is for shared memory.
 const SHARE_OF_FILES: u64 = 4;
@@ -61,28 +66,49 @@ pub(crate) fn map(token: &[u8]) -> Option<SharedMemory> {
 
 /// As [`share`]; the error names the call that the system refuses.
 pub(crate) fn make(bytes: usize, parts: &[Range<usize>]) -> io::Result<Lease> {
-    let open = OpenFile::new(create().map_err(failed_in("memfd_create"))?)?;
     let parts = page_parts(bytes, parts).ok_or(io::ErrorKind::OutOfMemory)?;
-    let length = parts.iter().map(Range::len).fold(page_bytes(), usize::saturating_add);
-    reserve(&open.file, length).map_err(failed_in("posix_fallocate"))?;
-    let number = random();
-    let head = [number, bytes as u64, parts.len() as u64].into_iter();
-    let head: Vec<u64> =
-        head.chain(parts.iter().flat_map(|part| [part.start as u64, part.end as u64])).collect();
-    if head.len() * WORD > page_bytes() {
-        return Err(refused(format!("{} parts are too many", parts.len())));
-    }
-    open.file.write_all_at(bytemuck::cast_slice(&head), 0).map_err(failed_in("write"))?;
-    let mapping = Mapping::private(bytes).and_then(|mapping| map_parts(&open.file, &parts, mapping));
+    let made = Made::new(bytes, &parts)?;
+    let mapping = Mapping::private(bytes).and_then(|mapping| map_parts(made.file(), &parts, mapping));
     let mapping = mapping.map_err(failed_in("mmap"))?;
-    let inode = open.file.metadata()?.ino();
-    let token: Token = [number, u64::from(std::process::id()), open.file.as_raw_fd() as u64, inode];
-    let copied = CopiedInChildren::new(&parts, &mapping);
-    Ok(Lease {
-        memory: hand_out(mapping, Some(copied), (bytes, parts)),
-        token: bytemuck::cast_slice(&token).to_vec(),
-        name: Box::new(open),
-    })
+    let copied = CopiedInChildren::new(&parts, mapping.begin().expose_provenance());
+    let memory = hand_out(mapping, Some(copied), (bytes, parts));
+    Ok(Lease { memory, token: made.token(), name: Box::new(made) })
+}
+
+/// A file for shared memory, and its token, by which peers find it as long as this exists.
+pub(super) struct Made {
+    open: OpenFile,
+    token: Token,
+}
+
+impl Made {
+    /// Makes a file for memory of `bytes` bytes with these parts, which are whole pages; the parts are all 0.
+    pub(super) fn new(bytes: usize, parts: &[Range<usize>]) -> io::Result<Made> {
+        let open = OpenFile::new(create().map_err(failed_in("memfd_create"))?)?;
+        let length = parts.iter().map(Range::len).fold(page_bytes(), usize::saturating_add);
+        reserve(&open.file, length).map_err(failed_in("posix_fallocate"))?;
+        let number = random();
+        let head = [number, bytes as u64, parts.len() as u64].into_iter();
+        let head: Vec<u64> =
+            head.chain(parts.iter().flat_map(|part| [part.start as u64, part.end as u64])).collect();
+        if head.len() * WORD > page_bytes() {
+            return Err(refused(format!("{} parts are too many", parts.len())));
+        }
+        open.file.write_all_at(bytemuck::cast_slice(&head), 0).map_err(failed_in("write"))?;
+        let inode = open.file.metadata()?.ino();
+        let token = [number, u64::from(std::process::id()), open.file.as_raw_fd() as u64, inode];
+        Ok(Made { open, token })
+    }
+
+    /// The file. Its parts follow each other behind its first page.
+    pub(super) fn file(&self) -> &File {
+        &self.open.file
+    }
+
+    /// The token, as peers get it.
+    pub(super) fn token(&self) -> Vec<u8> {
+        bytemuck::cast_slice(&self.token).to_vec()
+    }
 }
 
 /// As [`map`]; the error names the call that the system refuses.
@@ -169,7 +195,7 @@ fn refused(reason: String) -> io::Error {
 }
 
 /// Adds the call, or the file, that failed to an error.
-fn failed_in(what: &str) -> impl FnOnce(io::Error) -> io::Error {
+pub(super) fn failed_in(what: &str) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -224,10 +250,15 @@ fn create() -> io::Result<File> {
 #[cfg(target_os = "linux")]
 fn reserve(file: &File, length: usize) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    // SAFETY: the file is open as long as it is borrowed.
-    match without_size_signal(|| unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) })? {
-        0 => {}
-        error => return Err(io::Error::from_raw_os_error(error)),
+    // In parts: a signal of the program undoes a call that is under way.
+    for at in (0..length).step_by(RESERVED_AT_ONCE as usize) {
+        let part = RESERVED_AT_ONCE.min(length - at);
+        // SAFETY: the file is open as long as it is borrowed.
+        let reserve = || unsafe { libc::posix_fallocate(file.as_raw_fd(), at, part) };
+        match without_size_signal(|| iter::repeat_with(reserve).find(|error| *error != libc::EINTR))? {
+            None | Some(0) => {}
+            Some(error) => return Err(io::Error::from_raw_os_error(error)),
+        }
     }
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: as above.

@@ -169,6 +169,7 @@ fn suite(comm: &Communicator) -> Outcome {
     collectives::from_threads(comm)?;
     shared::fallbacks(comm)?;
     shared::in_turns(comm)?;
+    shared::moved(comm)?;
     shared::handles(comm)?;
     shared::gone_neighbour(comm)?;
     collectives::messages_from_threads(comm)?;

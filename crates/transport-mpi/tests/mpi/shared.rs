@@ -1,6 +1,7 @@
 //! Exchanges through memory that the ranks of one node share.
 
 use std::collections::BTreeSet;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use haloport_core::device::Pointer;
@@ -243,6 +244,102 @@ pub(crate) fn handles(comm: &Communicator) -> Outcome {
     }
     comm.barrier()?;
     Ok(())
+}
+
+/// The number of cells of a rank in memory of the program, and of its halo on either side: several pages, which have up to 64 KiB.
+const MANY: i64 = 1 << 16;
+const WIDE: i64 = 1 << 14;
+
+/// Neighbours copy straight from memory of the program, whose pages a bound exchange moves, and several exchanges of it. Afterwards
+/// it is memory of this process alone again.
+pub(crate) fn moved(comm: &Communicator) -> Outcome {
+    let apart = !matches!(comm.info().reach, Reach::Node { apart: None, .. });
+    if comm.size() == 1 || comm.all_reduce(u64::from(apart), Reduction::Max)? > 0 {
+        return Ok(());
+    }
+    let (size, first) = (comm.size() as i64, MANY * comm.rank() as i64);
+    let grid = Grid::new([MANY as usize * comm.size()])?.periodic([true])?;
+    let mine = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("every rank has a part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::uniform(WIDE as usize))?;
+    let device = CpuDevice::with_threads(1)?;
+    let layout = AnyField::builder(&pattern).build_any(&device, ElementType::F64)?.layout(0)?.clone();
+    let mut memory = vec![0.0; (MANY + 2 * WIDE) as usize];
+    let value = |cell: i64, round: i64| (cell.rem_euclid(MANY * size) + 10_000_000 * round) as f64;
+    // Other threads of the program may have moved memory next to this.
+    let pages = (memory.as_ptr().addr() + (1 << 16), memory.as_ptr_range().end.addr() - (1 << 16));
+    let field = |memory: &mut Vec<f64>| {
+        let blocks = vec![(Pointer::new(memory.as_mut_ptr().cast()), layout.clone())];
+        // SAFETY: the memory is as long as the layout, initialised and aligned, and outlives the exchanges; nothing uses it while
+        // they are made, started or dropped.
+        unsafe { AnyField::from_raw_movable(&device, ElementType::F64, blocks, true, Box::new(())) }
+    };
+    let fill = |memory: &mut Vec<f64>, round: i64| {
+        for (cell, place) in (first - WIDE..).zip(memory.iter_mut()) {
+            *place = if (first..first + MANY).contains(&cell) { value(cell, round) } else { f64::NAN };
+        }
+    };
+    let check = |memory: &[f64], round: i64| {
+        let wrong = (first - WIDE..).zip(memory).find(|(cell, found)| **found != value(*cell, round));
+        assert_eq!(wrong, None, "round {round}");
+    };
+    fill(&mut memory, 0);
+    let direct = || BindOptions::default().path(DataPath::Direct);
+    let mut one = pattern.bind_with(field(&mut memory), direct())?;
+    let mut other = pattern.bind_with(field(&mut memory), direct())?;
+    // The content has stayed.
+    assert_eq!(memory[WIDE as usize], value(first, 0));
+    for round in 0..3 {
+        fill(&mut memory, round);
+        let exchange = if round == 1 { &mut other } else { &mut one };
+        exchange.run_blocking()?;
+        check(&memory, round);
+    }
+    assert_eq!(mappings(pages)?, ["/memfd:haloport (deleted)"]);
+    drop(one);
+    assert_eq!(mappings(pages)?, ["/memfd:haloport (deleted)"]);
+    drop(other);
+    assert!(mappings(pages)?.iter().all(|name| !name.contains("memfd")), "{:?}", mappings(pages)?);
+    check(&memory, 2);
+
+    // Rank 0 has memory of a file, which is not moved: all ranks get the reason, and what they have moved goes back.
+    let path = std::env::temp_dir().join(format!("haloport-moved-{}", std::process::id()));
+    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.set_len(size_of_val(&memory[..]) as u64)?;
+    let (read_write, bytes) = (libc::PROT_READ | libc::PROT_WRITE, size_of_val(&memory[..]));
+    // SAFETY: the system chooses addresses that are not in use.
+    let of_file = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, read_write, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+    };
+    assert_ne!(of_file, libc::MAP_FAILED);
+    let blocks = vec![(Pointer::new(of_file.cast()), layout.clone())];
+    // SAFETY: the memory is as long as the layout, and is unmapped below.
+    let of_file_field =
+        unsafe { AnyField::from_raw_movable(&device, ElementType::F64, blocks, true, Box::new(())) };
+    let refused = match comm.rank() {
+        0 => pattern.bind(of_file_field),
+        _ => pattern.bind(field(&mut memory)),
+    };
+    let refused = refused.err().ok_or("it was not refused")?.to_string();
+    let expected = "field 0 has memory that neighbours cannot map: it is memory of the file ";
+    assert!(refused.contains(expected), "{refused}");
+    // SAFETY: nothing uses the mapping any more.
+    unsafe { libc::munmap(of_file, bytes) };
+    assert!(mappings(pages)?.iter().all(|name| !name.contains("memfd")), "{:?}", mappings(pages)?);
+    check(&memory, 2);
+    Ok(())
+}
+
+/// The names of the files that are mapped at some of these addresses; "" for memory without one.
+fn mappings((begin, end): (usize, usize)) -> Result<Vec<String>, Failure> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let mapping = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let (from, to) = (usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?);
+        (from < end && begin < to).then(|| words.skip(4).collect::<Vec<_>>().join(" "))
+    };
+    Ok(maps.lines().filter_map(mapping).collect())
 }
 
 /// Exchanges a field of the ring three times, and checks its halo each time.

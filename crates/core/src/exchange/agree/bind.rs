@@ -100,7 +100,10 @@ fn agree(
     let names = options.element_names.clone();
     let mine = Terms { path, order, chunk, in_flight, fields, names, reversal };
     let first = comm.broadcast(0, &mine)?;
-    refuse(comm.agree(complaint(&mine, &first, pattern, &parts, options, most_in_flight))?)?;
+    let straight = matches!(path, DataPath::Quickest | DataPath::Direct);
+    let complaint = complaint(&mine, &first, pattern, &parts, options, most_in_flight)
+        .or_else(|| parts.iter().filter(|_| straight).find_map(|part| part.share_in_place(pattern)));
+    refuse(comm.agree(complaint)?)?;
     let wanted = agree_on_shapes(pattern, &parts, path)?;
     let steps = match order {
         HaloOrder::AllNeighbours => None,

@@ -92,7 +92,8 @@ pub(crate) fn cells_of<'p>(
 }
 
 /// Returns the address of cells of a field, if they lie there as they would lie in a message and the transport may use
-/// them there. It may not use borrowed memory, which the exchange cannot keep alive.
+/// them there. It may not use borrowed memory, which the exchange cannot keep alive, nor memory whose pages may be replaced, which
+/// would be put back late if the transport kept it.
 pub(crate) fn in_place(
     field: &BoundField,
     piece: PieceCells<'_>,
@@ -101,7 +102,7 @@ pub(crate) fn in_place(
     let turned = !field.vector.is_empty() && piece.orientation.is_turned();
     Side::of_piece(field, piece)
         .packed_in_place(&piece.order(*order), field.element.bytes(), &piece.orientation)
-        .filter(|_| field.storage_at(piece.end).is_some() && !turned)
+        .filter(|_| field.storage_at(piece.end).is_some_and(|storage| !storage.is_movable()) && !turned)
 }
 
 impl MessageSet {

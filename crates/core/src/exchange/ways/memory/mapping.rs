@@ -2,6 +2,7 @@
 //! those of neighbours.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::{KeptMessage, ReleaseFlag, Segment};
@@ -12,9 +13,9 @@ use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Way;
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
 use crate::exchange::ways::{DeviceMemory, PartFields};
-use crate::field::{BlockLayout, BoundField, End, ranges_of};
+use crate::field::{BlockLayout, BoundField, End, extents_of, ranges_of};
 use crate::log;
-use crate::pattern::Piece;
+use crate::pattern::{Pattern, Piece};
 use crate::transport::{Lease, SharedMemory, TransportError, Window};
 
 /// A neighbour's field, mapped by this process.
@@ -104,6 +105,35 @@ impl PartFields {
     }
 }
 
+impl PartFields {
+    /// Lets neighbours on this node map the fields in memory of the program whose pages may be replaced. Describes in words the
+    /// first field for which that is refused.
+    pub(crate) fn share_in_place(&self, pattern: &Pattern) -> Option<String> {
+        if !self.device.info().runs_on_host() || !pattern.has_near_neighbours() {
+            return None;
+        }
+        let transport = &**pattern.comm().transport();
+        self.fields.iter().find_map(|(number, field)| {
+            [End::Source, End::Target].into_iter().find_map(|end| {
+                let (blocks, _) = field.at(end);
+                let why =
+                    field.storage_at(end)?.share_in_place(transport, &ranges(blocks, field.element)).err()?;
+                Some(format!("field {number} has memory that neighbours cannot map: {why}"))
+            })
+        })
+    }
+}
+
+/// The lowest address of each block that has elements, and its length in bytes.
+fn ranges(blocks: &[(Pointer, BlockLayout)], element: ElementType) -> Vec<(Pointer, usize)> {
+    let bytes = element.bytes();
+    let range = |(first, layout): &(Pointer, BlockLayout)| {
+        let (low, high) = layout.span();
+        (low < high).then(|| (first.offset(low * bytes as isize), (high - low) as usize * bytes))
+    };
+    blocks.iter().filter_map(range).collect()
+}
+
 /// The offset of each block of a field in bytes from `begin`, and its layout.
 fn blocks_from(begin: Pointer, blocks: &[(Pointer, BlockLayout)]) -> Vec<(i64, BlockLayout)> {
     let begin = begin.as_ptr().addr() as i64;
@@ -125,15 +155,18 @@ fn lie_within(bytes: usize, blocks: &[(i64, BlockLayout)], element: ElementType)
 /// Whether the shared part of `memory` holds the cells of `pieces`, which are read from these blocks of domains from `first` on.
 fn shares<'p>(
     memory: &SharedMemory,
-    pieces: impl IntoIterator<Item = &'p Piece>,
+    pieces: impl IntoIterator<Item = &'p Piece> + Clone,
     (first, blocks): (usize, &[(i64, BlockLayout)]),
     element: ElementType,
 ) -> bool {
     if memory.covers(0..memory.bytes()) {
         return lie_within(memory.bytes(), blocks, element);
     }
-    let ranges = ranges_of(pieces, (first, blocks), element.bytes());
-    ranges.is_some_and(|ranges| ranges.into_iter().all(|range| memory.covers(range)))
+    let cover = |ranges: Option<Vec<Range<usize>>>| {
+        ranges.is_some_and(|ranges| ranges.into_iter().all(|range| memory.covers(range)))
+    };
+    let (blocks, bytes) = ((first, blocks), element.bytes());
+    cover(extents_of(pieces.clone(), blocks, bytes)) || cover(ranges_of(pieces, blocks, bytes))
 }
 
 /// The window on fields of the neighbour, another process, that this rank has mapped: it releases them when the window is
