@@ -11,6 +11,7 @@ LIMITS = {
     "transposes": "limit: one pass of copies",
 }
 OWN, CALLERS = "Haloport: its own fields", "Haloport: the caller's memory"
+SHARED = f"{CALLERS}, shared"
 MESSAGES = [f"{OWN}, MPI messages", f"{CALLERS}, MPI messages"]
 FORTRAN = "Haloport from Fortran: the caller's memory"
 
@@ -147,6 +148,8 @@ def _bounds(results):
     pairs = [
         ("its own fields ÷ the limit", OWN, LIMITS[results.problem]),
         (f"the caller's memory ÷ {yardstick}", CALLERS, results.yardstick()),
+        (f"the caller's memory, shared ÷ {yardstick}", SHARED, results.yardstick()),
+        ("the caller's memory, shared ÷ its own fields", SHARED, OWN),
         (f"from Fortran ÷ {yardstick}", FORTRAN, results.yardstick()),
         *(
             (f"{one.removeprefix('Haloport: ')} ÷ {yardstick}", one, results.yardstick())

@@ -351,12 +351,12 @@ module haloport
       integer(c_int64_t), intent(inout) :: lower(4, *), upper(4, *)
     end function
     integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, fields, of, of_sides, of_axes, &
-      axes, vector, origin, fixed, in_flight, path, accumulate, zero_halo, plan, &
+      axes, vector, origin, fixed, share, in_flight, path, accumulate, zero_halo, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, fields, fixed, in_flight, zero_halo
+      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, fields, fixed, share, in_flight, zero_halo
       type(c_ptr), intent(in) :: of(*)
       integer(c_int32_t), intent(in) :: of_sides(*), of_axes(*)
       character(kind=c_char), intent(in) :: axes(*), vector(*), path(*), accumulate(*)
@@ -1339,7 +1339,10 @@ contains
   ! separated by ';', of which those of scalars are empty, arrays may differ. By default all are scalars.
   !
   ! With `fixed`, the plan keeps these arrays, which must not move or end before it. Neighbours that are threads of this process
-  ! then copy straight from them; other processes of the node do so if the arrays are those of `hp_allocate`.
+  ! then copy straight from them; other processes of the node do so if the arrays are those of `hp_allocate`, and with `share` from
+  ! other allocated ones. The plan then moves the pages that hold nothing but an array; addresses and content stay. While the plan is
+  ! made and freed, no other thread writes the arrays or what lies between their elements, and no other exchange of them is in flight.
+  ! As long as it exists, no device or other library has registered their memory.
   !
   ! With `patterns`, one for each field, fields may be of several patterns of one communicator: points of a staggered grid, cells and
   ! edges of a mesh, halos of other widths. All travel in one message to each neighbour. `halo` and `lower` hold for all of their grids.
@@ -1354,7 +1357,7 @@ contains
   ! fixed order: 'sum', 'min', 'max', or 'replace', if no cell is in two halos. The halo is 0 afterwards with `zero_halo`.
   subroutine hp_plan_create(plan, pattern, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
-      axes, vector, halo, lower, fixed, in_flight, path, accumulate, zero_halo, patterns, stat, errmsg)
+      axes, vector, halo, lower, fixed, share, in_flight, path, accumulate, zero_halo, patterns, stat, errmsg)
     type(hp_plan), intent(out) :: plan
     type(hp_pattern), intent(in) :: pattern
     type(*), intent(inout), asynchronous :: a1(..)
@@ -1362,7 +1365,7 @@ contains
       a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
     character(*), intent(in), optional :: axes, vector
     integer, intent(in), optional :: halo(:), lower(:)
-    logical, intent(in), optional :: fixed
+    logical, intent(in), optional :: fixed, share
     integer, intent(in), optional :: in_flight
     character(*), intent(in), optional :: path, accumulate
     logical, intent(in), optional :: zero_halo
@@ -1371,10 +1374,10 @@ contains
     character(*), intent(inout), optional :: errmsg
     character(:), allocatable :: words, directions, way, combine
     integer(c_int64_t) :: origin(4)
-    integer(c_int32_t) :: keeps, flights, zeroes, fields, side_counts(20), axis_counts(20)
+    integer(c_int32_t) :: keeps, shares, flights, zeroes, fields, side_counts(20), axis_counts(20)
     type(c_ptr) :: handles(20)
     integer :: axis_count, field
-    origin = 0; keeps = 0; flights = 1; words = c_null_char
+    origin = 0; keeps = 0; shares = 0; flights = 1; words = c_null_char
     directions = c_null_char; way = c_null_char; combine = c_null_char; zeroes = 0
     axis_count = min(max(int(pattern%axes), int(pattern%target_axes), 1), 4)
     if (present(halo)) origin(:axis_count) = int(of_axes('halo', halo, axis_count), c_int64_t)
@@ -1386,6 +1389,7 @@ contains
     if (max(pattern%axes, pattern%target_axes) == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
       'halo, lower: expected neither for arrays on a mesh, found one'//c_null_char)
     if (present(fixed)) keeps = flag(fixed)
+    if (present(share)) shares = flag(share)
     if (present(in_flight)) flights = sum(narrow('in_flight', [in_flight]))
     if (present(axes)) words = trim(axes)//c_null_char
     if (present(vector)) directions = trim(vector)//c_null_char
@@ -1404,7 +1408,8 @@ contains
       end do
     end if
     call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, pattern%target_sides, pattern%target_axes, &
-      fields, handles, side_counts, axis_counts, words, directions, origin, keeps, flights, way, combine, zeroes, plan%handle, &
+      fields, handles, side_counts, axis_counts, words, directions, origin, keeps, shares, flights, way, combine, zeroes, &
+      plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'hp_plan_create', stat, errmsg)
   end subroutine

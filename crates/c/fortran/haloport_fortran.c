@@ -524,7 +524,7 @@ static int count_of(CFI_cdesc_t *const *arrays) {
  * which has the last `target_sides` of them, and another number of axes if only one of the two is a grid.
  */
 int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32_t target_sides, int32_t target_axes, int32_t fields, hp_pattern *const *of, const int32_t *of_sides, const int32_t *of_axes, const char *axes, const char *vector, const int64_t *origin,
-    int32_t fixed, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
+    int32_t fixed, int32_t share, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
     hp_array like[MOST_ARRAYS];
@@ -556,7 +556,7 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
     }
     hp_options options = HP_OPTIONS_INIT;
     options.fixed = fixed, options.in_flight = in_flight, options.path = path[0] ? path : NULL;
-    options.accumulate = accumulate, options.zero_halo = zero_halo;
+    options.accumulate = accumulate, options.zero_halo = zero_halo, options.share = share;
     if (made) made->most = in_flight > 1 ? in_flight : 1;
     if (wrong) {
         /* The other ranks learn that this one has a wrong argument; the text here is that of the argument. */

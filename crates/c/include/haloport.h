@@ -354,8 +354,8 @@ enum {
 typedef struct hp_options {
     uint32_t size;
     int32_t fixed;             /* whether the plan keeps the addresses of hp_plan_create. Neighbours can then copy straight from the
-                                  arrays: processes of the node from those in memory of hp_memory_create, ranks that are threads
-                                  from any */
+                                  arrays: processes of the node from those in memory of hp_memory_create, and from others
+                                  with `share`; ranks that are threads from any */
     int32_t in_flight;         /* how many exchanges can be started and not finished at once, up to 64; 0: 1. With more than 1,
                                   hp_finish and hp_ready need tickets */
     int32_t threads;           /* the number of threads with which a rank copies; 0: 1 */
@@ -367,7 +367,12 @@ typedef struct hp_options {
                                   in a fixed order: "sum", "min", "max", or "replace", if no cell is in two halos. Null or "": halos
                                   are filled. The same on all ranks */
     int32_t zero_halo;         /* whether the halo is 0 after that */
-    int32_t unused;
+    int32_t share;             /* whether other processes of the node may copy straight from other arrays of a plan with `fixed` as well, if
+                                  they are in memory of malloc or the like: not of a file, which is HP_REFUSED, nor of a device. The plan
+                                  moves the pages that hold nothing but an array; addresses and content stay. While hp_plan_create and
+                                  hp_plan_free run, no other thread writes the arrays or what lies between their elements, and no other
+                                  exchange of them is in flight. As long as the plan exists, no device or other library has registered
+                                  their memory, and nothing resizes it */
 } hp_options;
 
 /* The initial values of these structs: hp_grid grid = HP_GRID_INIT; */

@@ -896,13 +896,16 @@ struct options {
     std::string accumulate;
     /// Whether the halo is 0 after it was accumulated.
     bool zero_halo = false;
+    /// Whether other processes of the node may copy straight from any array of a fixed plan that is in memory of an allocation: see
+    /// haloport.h.
+    bool share = false;
 
     /// As haloport.h takes them, while they live.
     hp_options given(bool fixed) const {
         hp_options made = HP_OPTIONS_INIT;
         made.fixed = fixed, made.in_flight = in_flight, made.threads = threads;
         made.path = path.c_str(), made.queue = queue.get();
-        made.accumulate = accumulate.c_str(), made.zero_halo = zero_halo;
+        made.accumulate = accumulate.c_str(), made.zero_halo = zero_halo, made.share = share;
         return made;
     }
 };

@@ -123,18 +123,24 @@ pub(crate) fn layout(
     Ok(FieldLayout::new(device, element, blocks).with_vector(vector)?)
 }
 
-/// A field in the caller's memory, whose first components point along the axes `vector`.
+/// A field in the caller's memory, whose first components point along the axes `vector`. If `share` is set, neighbours may map its pages.
 ///
 /// # Safety
-/// As for [`AnyField::from_raw`], on this device.
+/// As for [`AnyField::from_raw`], on this device; if `share` is set, as for [`AnyField::from_raw_movable`].
 pub(crate) unsafe fn field_at(
     device: &AnyDevice,
     element: ElementType,
     vector: &[usize],
     blocks: Vec<(Pointer, BlockLayout)>,
+    share: bool,
 ) -> Result<AnyField<AnyDevice>, Failure> {
     let on_host = matches!(device, AnyDevice::Cpu(_));
     // SAFETY: the caller's promise.
-    let field = unsafe { AnyField::from_raw(device, element, blocks, on_host, Box::new(())) };
+    let field = unsafe {
+        match share {
+            true => AnyField::from_raw_movable(device, element, blocks, on_host, Box::new(())),
+            false => AnyField::from_raw(device, element, blocks, on_host, Box::new(())),
+        }
+    };
     Ok(field.with_vector(vector)?)
 }

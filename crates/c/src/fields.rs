@@ -48,13 +48,14 @@ impl Field {
         layouts.try_fold(first, |source, layout| Ok(layout?.with_source(source)))
     }
 
-    /// The field of each side, in memory at these addresses, which it takes from the list.
+    /// The field of each side, in memory at these addresses, which it takes from the list. If `share` is set, neighbours may map its pages.
     ///
     /// # Safety
     /// The memory is as the header says of a fixed plan, and lives as long as the fields.
     pub(crate) unsafe fn at(
         self,
         addresses: &mut impl Iterator<Item = Pointer>,
+        share: bool,
     ) -> Result<Vec<AnyField<AnyDevice>>, Failure> {
         let Field { device, element, vector, sides } = self;
         let made = sides.into_iter().map(|blocks| {
@@ -62,7 +63,7 @@ impl Field {
             match memory::shared(&at, element, &vector)? {
                 Some(shared) => Ok(shared),
                 // SAFETY: the caller's promise.
-                None => unsafe { device::field_at(&device, element, &vector, at) },
+                None => unsafe { device::field_at(&device, element, &vector, at, share) },
             }
         });
         made.collect()

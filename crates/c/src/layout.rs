@@ -53,7 +53,7 @@ pub fn layouts() -> Vec<Layout> {
         }),
         layout!("hp_options", COptions {
             size "size", fixed "fixed", in_flight "in_flight", threads "threads", path "path",
-            queue "queue", accumulate "accumulate", zero_halo "zero_halo", unused "unused",
+            queue "queue", accumulate "accumulate", zero_halo "zero_halo", share "share",
         }),
         layout!("hp_stream", CStream { kind "kind", unused "unused", handle "handle" }),
         layout!("hp_received", CReceived { rank "rank", unused "unused", bytes "bytes", data "data" }),

@@ -8,7 +8,7 @@ use haloport::device::Pointer;
 use haloport::exchange::{Combine, ExchangeError};
 use haloport::{AnyDevice, BindOptions, DataPath, Exchange, Passed};
 
-use crate::arguments::{Struct, check_place, clear, count, expect_zero, make, sized, slice, text, write};
+use crate::arguments::{Struct, check_place, clear, count, make, sized, slice, text, write};
 use crate::array::CArray;
 use crate::comm::agree;
 use crate::domains::{AnyPattern, FieldPatterns, any_of_handle};
@@ -30,7 +30,7 @@ pub(crate) struct COptions {
     pub(crate) queue: CStream,
     pub(crate) accumulate: *const c_char,
     pub(crate) zero_halo: i32,
-    pub(crate) unused: i32,
+    pub(crate) share: i32,
 }
 
 // SAFETY: numbers, and pointers that may be null.
@@ -39,6 +39,7 @@ unsafe impl Struct for COptions {}
 /// Those options, checked.
 struct Options {
     fixed: bool,
+    share: bool,
     in_flight: usize,
     threads: usize,
     path: DataPath,
@@ -76,6 +77,8 @@ struct Checked {
     /// Of a fixed plan, the address of each block.
     addresses: Vec<Pointer>,
     fixed: bool,
+    /// Whether neighbours may map pages of the arrays.
+    share: bool,
     options: BindOptions,
     in_flight: usize,
     queue: Option<Queue>,
@@ -198,7 +201,7 @@ impl Checked {
         }
         // SAFETY: the caller's promise, here and below.
         let options = unsafe { options_of(options)? };
-        let Options { fixed, in_flight, threads, path, queue, accumulate, zero_halo } = options;
+        let Options { fixed, share, in_flight, threads, path, queue, accumulate, zero_halo } = options;
         // SAFETY: as above.
         let (patterns, addresses) = unsafe { patterns_of(pattern, fields, like)? };
         // SAFETY: as above.
@@ -213,7 +216,7 @@ impl Checked {
         if let Some(combine) = accumulate {
             options = options.accumulate(combine);
         }
-        Ok(Checked { fields: made, patterns, addresses, fixed, options, in_flight, queue })
+        Ok(Checked { fields: made, patterns, addresses, fixed, share, options, in_flight, queue })
     }
 }
 
@@ -223,6 +226,7 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
     if options.is_null() {
         return Ok(Options {
             fixed: false,
+            share: false,
             in_flight: 1,
             threads: 1,
             path: DataPath::default(),
@@ -238,11 +242,14 @@ unsafe fn options_of(options: *const COptions) -> Result<Options, Failure> {
         let accumulate = text(options.accumulate, "options.accumulate")?;
         (options, path, accumulate)
     };
-    expect_zero(options.unused, "options.unused")?;
+    if options.share != 0 && options.fixed == 0 {
+        return Err(Failure::argument("options.share: expected a fixed plan, found one that is not"));
+    }
     let or_one = |number: i32, name| count(number, name).map(|number| number.max(1));
     let path = path.map(|path| path.parse::<DataPath>()).transpose();
     Ok(Options {
         fixed: options.fixed != 0,
+        share: options.share != 0,
         in_flight: or_one(options.in_flight, "options.in_flight")?,
         threads: or_one(options.threads, "options.threads")?,
         path: path.map_err(|text| Failure::argument(format!("options.path: {text}")))?.unwrap_or_default(),
@@ -270,7 +277,7 @@ impl Prepared {
     /// # Safety
     /// The memory of a fixed plan is as the header says, and lives as long as the plan.
     unsafe fn new(pattern: &AnyPattern, checked: Checked) -> Result<Prepared, Failure> {
-        let Checked { fields, patterns, addresses, fixed, options, in_flight, queue } = checked;
+        let Checked { fields, patterns, addresses, fixed, share, options, in_flight, queue } = checked;
         let mut devices: Vec<AnyDevice> = Vec::new();
         let mut placed = Vec::new();
         for field in &fields {
@@ -290,7 +297,7 @@ impl Prepared {
             let (mut addresses, mut made) = (addresses.iter().copied(), Vec::new());
             for field in fields {
                 // SAFETY: the caller's promise.
-                made.extend(unsafe { field.at(&mut addresses)? });
+                made.extend(unsafe { field.at(&mut addresses, share)? });
             }
             pattern.bind(made, &patterns, options)?
         } else {

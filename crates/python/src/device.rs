@@ -221,6 +221,23 @@ impl Device {
         field.with_vector(vector).or_raise()
     }
 
+    /// As [`field_at`](Device::field_at), in memory of which neighbours may map pages if it is the host's.
+    ///
+    /// # Safety
+    /// As for [`AnyField::from_raw_movable`], on this device.
+    pub(crate) unsafe fn movable_field_at(
+        &self,
+        element: ElementType,
+        vector: &[usize],
+        blocks: Vec<(Pointer, BlockLayout)>,
+        host_accessible: bool,
+        owner: Box<dyn std::any::Any + Send + Sync>,
+    ) -> PyResult<AnyField<AnyDevice>> {
+        // SAFETY: the caller's promise.
+        let field = unsafe { AnyField::from_raw_movable(&self.any, element, blocks, host_accessible, owner) };
+        field.with_vector(vector).or_raise()
+    }
+
     /// A field of zeros for the domains of `pattern`, with these extents of further axes. On the CPU, neighbours on this
     /// node can map it.
     pub(crate) fn field(

@@ -295,6 +295,12 @@ impl Grid {
     /// fixed : bool
     ///     Whether the plan keeps these arrays: neighbours on the same node can then copy straight from arrays of `empty`,
     ///     and the plan is called without arrays.
+    /// share : bool
+    ///     Whether neighbours on the same node may copy straight from other arrays of a fixed plan as well, such as those of
+    ///     NumPy; not from arrays on a file, which are refused, or on a device. The plan moves the pages that hold nothing but an
+    ///     array; addresses and content stay. While the plan is made or freed, no other thread writes the arrays or what lies
+    ///     between their elements, and no other exchange of them is in flight. As long as it exists, no device or other package has
+    ///     registered their memory.
     /// in_flight : int
     ///     How many exchanges can be started and not finished at once, from 1 to 64. They may be finished in any order,
     ///     but before each start the one that many starts earlier must have been.
@@ -315,8 +321,8 @@ impl Grid {
     /// -------
     /// Plan
     #[pyo3(
-        signature = (*fields, axes=None, vector=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None, grids=None),
-        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False, grids=None)"
+        signature = (*fields, axes=None, vector=None, fixed=None, share=None, in_flight=None, path=None, accumulate=None, zero_halo=None, grids=None),
+        text_signature = "($self, *fields, axes=None, vector=None, fixed=False, share=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False, grids=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
@@ -325,13 +331,14 @@ impl Grid {
         axes: Option<&Bound<'_, PyAny>>,
         vector: Option<&Bound<'_, PyAny>>,
         fixed: Option<&Bound<'_, PyAny>>,
+        share: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
         accumulate: Option<&Bound<'_, PyAny>>,
         zero_halo: Option<&Bound<'_, PyAny>>,
         grids: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        let given = PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo };
+        let given = PlanArguments { axes, vector, fixed, share, in_flight, path, accumulate, zero_halo };
         Plan::of_fields(&self.domains, grids, fields, given)
     }
 

@@ -218,8 +218,8 @@ impl Mesh {
 
     /// Prepares an exchange of arrays like these; see `Grid.plan`. Collective.
     #[pyo3(
-        signature = (*fields, axes=None, fixed=None, in_flight=None, path=None, accumulate=None, zero_halo=None, grids=None),
-        text_signature = "($self, *fields, axes=None, fixed=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False, grids=None)"
+        signature = (*fields, axes=None, fixed=None, share=None, in_flight=None, path=None, accumulate=None, zero_halo=None, grids=None),
+        text_signature = "($self, *fields, axes=None, fixed=False, share=False, in_flight=1, path='quickest', accumulate=None, zero_halo=False, grids=None)"
     )]
     #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
@@ -227,13 +227,15 @@ impl Mesh {
         fields: &Bound<'_, PyTuple>,
         axes: Option<&Bound<'_, PyAny>>,
         fixed: Option<&Bound<'_, PyAny>>,
+        share: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
         accumulate: Option<&Bound<'_, PyAny>>,
         zero_halo: Option<&Bound<'_, PyAny>>,
         grids: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        let given = PlanArguments { axes, vector: None, fixed, in_flight, path, accumulate, zero_halo };
+        let given =
+            PlanArguments { axes, vector: None, fixed, share, in_flight, path, accumulate, zero_halo };
         Plan::of_fields(&self.domains, grids, fields, given)
     }
 

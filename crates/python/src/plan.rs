@@ -226,6 +226,7 @@ pub(crate) struct PlanArguments<'a, 'py> {
     pub(crate) axes: Option<&'a Bound<'py, PyAny>>,
     pub(crate) vector: Option<&'a Bound<'py, PyAny>>,
     pub(crate) fixed: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) share: Option<&'a Bound<'py, PyAny>>,
     pub(crate) in_flight: Option<&'a Bound<'py, PyAny>>,
     pub(crate) path: Option<&'a Bound<'py, PyAny>>,
     pub(crate) accumulate: Option<&'a Bound<'py, PyAny>>,
@@ -277,14 +278,19 @@ fn combine_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Combine>> {
 impl PlanOptions {
     /// `in_pairs` says that fields come in pairs, with one vector for both.
     fn of(given: PlanArguments<'_, '_>, fields: usize, in_pairs: bool) -> PyResult<PlanOptions> {
-        let PlanArguments { axes, vector, fixed, in_flight, path, accumulate, zero_halo } = given;
+        let PlanArguments { axes, vector, fixed, share, in_flight, path, accumulate, zero_halo } = given;
+        let (fixed, share) = (flag_or(fixed, "fixed", false)?, flag_or(share, "share", false)?);
+        if share && !fixed {
+            return Err(PyValueError::new_err("share: expected a plan with fixed=True, found one without"));
+        }
         let each = if in_pairs { 2 } else { 1 };
         let vectors = vector.map(|vector| vectors_of(vector, fields.div_ceil(each))).transpose()?;
         let vectors = vectors.map(|of_each| of_each.into_iter().flat_map(|one| vec![one; each]).collect());
         Ok(PlanOptions {
             axes: axes_of(axes)?,
             vectors: vectors.unwrap_or_default(),
-            fixed: flag_or(fixed, "fixed", false)?,
+            fixed,
+            share,
             in_flight: count_or(in_flight, "in_flight", 1)?,
             path: path.map_or(Ok(DataPath::Quickest), path_of)?,
             accumulate: accumulate.map_or(Ok(None), combine_of)?,
@@ -368,7 +374,7 @@ impl Plan {
             fields.iter().map(|field| Field { device: field.device.clone(), layouts: field.layouts.clone() });
         let described: Vec<Field> = described.collect();
         let exchange = match options.fixed {
-            true => bound(py, domains, fields, bind)?,
+            true => bound(py, domains, (fields, options.share), bind)?,
             false => planned(py, domains, fields, bind)?,
         };
         let fixed = options.fixed.then_some(addresses);
@@ -528,14 +534,14 @@ impl Plan {
     }
 }
 
-/// Collective: an exchange of the arrays of a fixed plan.
+/// Collective: an exchange of the arrays of a fixed plan; if `share` is set, neighbours may map them.
 fn bound(
     py: Python<'_>,
     domains: &ArrayDomains<'_>,
-    fields: Vec<PreparedField>,
+    (fields, share): (Vec<PreparedField>, bool),
     options: BindOptions,
 ) -> PyResult<Exchange<PassedFields>> {
-    let fields = fields.into_iter().map(|field| field.into_field(py)).collect::<PyResult<Vec<_>>>()?;
+    let fields = fields.into_iter().map(|field| field.into_field(py, share)).collect::<PyResult<Vec<_>>>()?;
     if let Some(GridsOfFields { numbers, set, .. }) = domains.grids {
         let of_pattern = |(fields, &pattern)| OfPattern { pattern, fields };
         let fields: Vec<_> = fields.into_iter().zip(numbers).map(of_pattern).collect();

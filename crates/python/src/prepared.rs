@@ -27,6 +27,8 @@ pub(crate) struct PlanOptions {
     /// For each field the axes along which its first components point; empty if all are scalars.
     pub(crate) vectors: Vec<Vec<usize>>,
     pub(crate) fixed: bool,
+    /// Whether neighbours may map the arrays of a fixed plan.
+    pub(crate) share: bool,
     pub(crate) in_flight: usize,
     pub(crate) path: DataPath,
     /// How halo cells are combined with those of their owners; `None`: halos are filled.
@@ -368,8 +370,9 @@ impl PreparedField {
         }
     }
 
-    /// The field of a fixed plan: memory of Haloport itself, which neighbours can map, if the arrays show all of it.
-    pub(crate) fn into_field(self, py: Python<'_>) -> PyResult<AnyField<AnyDevice>> {
+    /// The field of a fixed plan: memory of Haloport itself, which neighbours can map, if the arrays show all of it; otherwise
+    /// memory that they may map if `share` is set.
+    pub(crate) fn into_field(self, py: Python<'_>, share: bool) -> PyResult<AnyField<AnyDevice>> {
         let PreparedField { device, element, vector, blocks, memory, .. } = self;
         let own: Option<Vec<&Array>> =
             memory.iter().map(|memory| Some(memory.own.as_ref()?.bind(py).get())).collect();
@@ -388,8 +391,14 @@ impl PreparedField {
         let host_accessible = memory.iter().all(|memory| memory.host_accessible);
         let at = memory.iter().map(|memory| memory.first).zip(blocks).collect();
         // SAFETY: the memory is as described, and checked to be the device's; its owner lives as long as the field; no
-        // two blocks overlap, as was checked, but those of sources, which are only read.
-        unsafe { device.field_at(element, &vector, at, host_accessible, Box::new(memory)) }
+        // two blocks overlap, as was checked, but those of sources, which are only read. If they are shared, the program leaves
+        // them alone meanwhile, as the argument says.
+        unsafe {
+            match share {
+                true => device.movable_field_at(element, &vector, at, host_accessible, Box::new(memory)),
+                false => device.field_at(element, &vector, at, host_accessible, Box::new(memory)),
+            }
+        }
     }
 }
 

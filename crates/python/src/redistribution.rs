@@ -32,7 +32,7 @@ impl Redistribution {
     ///     dtype, levels and device, and any strides: ``new_u.T`` of an array with its axes in another order makes it a
     ///     transpose. On a rank with several domains on a side, that array is a sequence of arrays; without domains there, an
     ///     array of `empty`, or an empty list.
-    /// axes, fixed, in_flight, path
+    /// axes, fixed, share, in_flight, path
     ///     As for `Grid.plan`. ``axes`` holds for all arrays: between a grid and a mesh, leave it out, and pass views whose levels
     ///     are last, as of ``numpy.moveaxis``.
     /// vector : sequence, optional
@@ -45,8 +45,8 @@ impl Redistribution {
     ///     writes no owned cells of the source, and leaves the target alone. Arrays of the source may be read-only, or of JAX,
     ///     and may be passed more than once; no array of the target has elements in common with another one.
     #[pyo3(
-        signature = (*arrays, axes=None, vector=None, fixed=None, in_flight=None, path=None),
-        text_signature = "($self, *arrays, axes=None, vector=None, fixed=False, in_flight=1, path='quickest')"
+        signature = (*arrays, axes=None, vector=None, fixed=None, share=None, in_flight=None, path=None),
+        text_signature = "($self, *arrays, axes=None, vector=None, fixed=False, share=False, in_flight=1, path='quickest')"
     )]
     fn plan(
         &self,
@@ -54,10 +54,12 @@ impl Redistribution {
         axes: Option<&Bound<'_, PyAny>>,
         vector: Option<&Bound<'_, PyAny>>,
         fixed: Option<&Bound<'_, PyAny>>,
+        share: Option<&Bound<'_, PyAny>>,
         in_flight: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        let given = PlanArguments { axes, vector, fixed, in_flight, path, accumulate: None, zero_halo: None };
+        let given =
+            PlanArguments { axes, vector, fixed, share, in_flight, path, accumulate: None, zero_halo: None };
         let domains = ArrayDomains::in_turn(&self.source, &self.target, self.core.get()?);
         Plan::new(&domains, arrays, given)
     }

@@ -813,6 +813,8 @@ class Participant:
         self.options: dict[str, Any] = {} if common is None else {"axes": common}
         if is_fixed:
             self.options["fixed"] = True
+            if draw.random() < 0.5:
+                self.options["share"] = True
         if case.in_flight > 1:
             self.options["in_flight"] = case.in_flight
 

@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -281,6 +282,51 @@ def test_objects_to_and_from_one_rank(ranks: Ranks) -> None:
         with pytest.raises((haloport.RefusedError, AttributeError, TypeError, ValueError, pickle.PicklingError)):
             comm.gather((lambda: 1) if comm.rank == 0 else 1)
         comm.barrier()
+
+    ranks()(check)
+
+
+# Arrays of the program from which neighbours copy straight
+
+
+def test_neighbours_copy_straight_from_arrays_that_a_plan_shares(ranks: Ranks) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((8 * comm.size, 1000), periodic=(True, False), halo=(2, 0), parts=(comm.size, 1), comm=comm)
+        u: Any = np.full(grid.shape, -1.0)
+        first = grid.plan(u, fixed=True, share=True)
+        # Another plan of the same array, which outlives the first one.
+        update = grid.plan(u, fixed=True, share=True)
+        for turn in range(3):
+            u[:] = -1.0
+            u[2:-2] = comm.rank + 10 * turn
+            (first if turn == 1 else update)()
+            assert np.all(u[:2] == (comm.rank - 1) % comm.size + 10 * turn)
+            assert np.all(u[-2:] == (comm.rank + 1) % comm.size + 10 * turn)
+            if turn == 1:
+                del first
+        for route in update.describe()["routes"]:
+            assert route["path"] == "direct" or route["why"] in ("quicker", "apart"), route
+        del update
+        assert np.all(u[2:-2] == comm.rank + 20)
+
+    ranks()(check)
+
+
+def test_memory_of_a_file_is_not_shared(ranks: Ranks, tmp_path: Path) -> None:
+    def check(comm: Comm) -> None:
+        grid = haloport.Grid((8 * comm.size, 1000), halo=(2, 0), parts=(comm.size, 1), comm=comm)
+        u: Any = np.memmap(tmp_path / f"u{comm.rank}", dtype="f8", mode="w+", shape=grid.shape)
+        u[:] = comm.rank
+        update = grid.plan(u, fixed=True)
+        update()
+        # The same on all ranks.
+        try:
+            grid.plan(u, fixed=True, share=True)()
+        except haloport.RefusedError as error:
+            assert "it is memory of the file " in str(error)
+        else:
+            assert all(route["why"] != "sender-memory" for route in update.describe()["routes"])
+        assert np.all(u[2:-2] == comm.rank)
 
     ranks()(check)
 

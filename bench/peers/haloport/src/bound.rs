@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use haloport::cpu::CpuDevice;
-use haloport::{BindOptions, BorrowedField, Exchange, Field};
+use haloport::device::Pointer;
+use haloport::{AnyField, BindOptions, BorrowedField, ElementType, Exchange, Field};
 use memmap2::{Advice, MmapMut};
 
 use crate::Contestant;
@@ -17,11 +18,14 @@ pub(crate) enum Memory {
     Private,
     /// In memory that the caller has allocated, for which it has requested huge pages, as NumPy does.
     Callers,
+    /// In such memory, whose pages the exchange moves so that the neighbour can map it.
+    Shared,
 }
 
 enum Fields {
     Own(Exchange<Vec<Field<f64, CpuDevice>>>),
     Callers(Exchange<Vec<BorrowedField<'static, f64, CpuDevice>>>),
+    Shared(Exchange<Vec<AnyField<CpuDevice>>>),
 }
 
 /// An exchange and where its fields begin.
@@ -68,11 +72,7 @@ impl Bound {
                 let mut fields = Vec::new();
                 for _ in 0..problem.fields() {
                     let values = layout.span().1.unsigned_abs();
-                    let mut map = MmapMut::map_anon(values * size_of::<f64>())?;
-                    // Refused where there are no huge pages: then there are small ones.
-                    let _ = map.advise(Advice::HugePage);
-                    map.fill(0);
-                    let begin = bytemuck::cast_slice_mut::<u8, f64>(&mut map).as_mut_ptr();
+                    let (begin, map) = callers_memory(values)?;
                     // SAFETY: the mapping is as long, and lives longer than the exchange, which is dropped first. Between
                     // two exchanges the benchmark reads and writes the fields through the same address.
                     let slice = unsafe { std::slice::from_raw_parts_mut(begin, values) };
@@ -82,9 +82,32 @@ impl Bound {
                 }
                 Fields::Callers(pattern.bind_with(fields, options)?)
             }
+            Memory::Shared => {
+                let mut fields = Vec::new();
+                for _ in 0..problem.fields() {
+                    let (begin, map) = callers_memory(layout.span().1.unsigned_abs())?;
+                    let blocks = vec![(Pointer::new(begin.cast()), layout.clone())];
+                    // SAFETY: as above; nothing uses the memory while the exchange is made and dropped.
+                    fields.push(unsafe {
+                        AnyField::from_raw_movable(&device, ElementType::F64, blocks, true, Box::new(()))
+                    });
+                    begins.push(begin);
+                    mapped.push(map);
+                }
+                Fields::Shared(pattern.bind_with(fields, options)?)
+            }
         };
         Ok(Bound { fields, begins, _memory: mapped })
     }
+}
+
+/// Memory of the caller for that many values, all 0, on huge pages where there are any; and where it begins.
+fn callers_memory(values: usize) -> Result<(*mut f64, MmapMut), Failure> {
+    let mut map = MmapMut::map_anon(values * size_of::<f64>())?;
+    // Refused where there are no huge pages: then there are small ones.
+    let _ = map.advise(Advice::HugePage);
+    map.fill(0);
+    Ok((bytemuck::cast_slice_mut::<u8, f64>(&mut map).as_mut_ptr(), map))
 }
 
 impl Contestant for Bound {
@@ -93,6 +116,7 @@ impl Contestant for Bound {
             match &mut self.fields {
                 Fields::Own(exchange) => exchange.run_blocking()?,
                 Fields::Callers(exchange) => exchange.run_blocking()?,
+                Fields::Shared(exchange) => exchange.run_blocking()?,
             }
         }
         Ok(())
@@ -106,6 +130,7 @@ impl Contestant for Bound {
         match &self.fields {
             Fields::Own(exchange) => exchange.traffic().path(),
             Fields::Callers(exchange) => exchange.traffic().path(),
+            Fields::Shared(exchange) => exchange.traffic().path(),
         }
     }
 }

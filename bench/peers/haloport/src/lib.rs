@@ -91,6 +91,12 @@ macro_rules! halos {
         [
             entry!(Bound::new::<$problem>, c"Haloport: its own fields", Memory::Own, $options),
             entry!(Bound::new::<$problem>, c"Haloport: the caller's memory", Memory::Callers, $options),
+            entry!(
+                Bound::new::<$problem>,
+                c"Haloport: the caller's memory, shared",
+                Memory::Shared,
+                $options
+            ),
             entry!(Bound::new::<$problem>, c"Haloport: its own fields, private", Memory::Private, $options),
             entry!(
                 Bound::new::<$problem>,

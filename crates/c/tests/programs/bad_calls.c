@@ -346,8 +346,9 @@ static void arrays(hp_pattern *pattern, hp_pattern *mesh) {
     REFUSED(HP_REFUSED, "", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
     options.in_flight = 2, options.fixed = 1;
     REFUSED(HP_REFUSED, "", hp_plan_create(pattern, 1, &like, data, &options, &made));
-    options = usual, options.unused = 1;
-    REFUSED(HP_ARGUMENT, "options.unused: expected 0, found 1", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
+    options = usual, options.share = 1;
+    REFUSED(HP_ARGUMENT, "options.share: expected a fixed plan, found one that is not",
+            hp_plan_create(pattern, 1, &like, NULL, &options, &made));
     options = usual, options.queue.unused = 3;
     REFUSED(HP_ARGUMENT, "options.queue.unused: expected 0, found 3", hp_plan_create(pattern, 1, &like, NULL, &options, &made));
     options = usual, options.threads = -1;

@@ -406,7 +406,7 @@ static void *participate(void *argument) {
     hp_status asked = hp_comm_set_progress(me->comm, below(&random, 2) ? HP_PROGRESS_THREAD : HP_PROGRESS_CALLER);
     if (asked != HP_WRONG_THREAD) CHECK(asked);
     hp_options options = HP_OPTIONS_INIT;
-    options.fixed = of->fixed, options.in_flight = of->fixed ? 1 : 2;
+    options.fixed = of->fixed, options.in_flight = of->fixed ? 1 : 2, options.share = of->fixed && below(&random, 2);
     hp_plan *plan;
     hp_stream stream = {HP_DEFAULT, 0, 0};
     CHECK(hp_plan_create(pattern, of->fields, like, of->fixed ? data[0] : NULL, &options, &plan));

@@ -26,6 +26,7 @@ program cases_mpi
   call hp_comm_create(comm, world)
   call run_cases(comm)
   call straight(comm)
+  call check_shared(comm)
   if (run_messages(comm) > 0) error stop 'wrong messages'
   call comm%free()
   if (c_finalize() /= 0) error stop 'MPI_Finalize failed'
@@ -58,6 +59,38 @@ contains
     end if
     call plan%free()
     call memory%free()
+    call row%free()
+  end subroutine
+
+  ! Neighbours copy straight from an array of the program.
+  subroutine check_shared(comm)
+    type(hp_comm), intent(in) :: comm
+    integer, parameter :: cells = 2000
+    type(hp_pattern) :: row
+    type(hp_plan) :: plan
+    real(real64), allocatable, target :: u(:, :)
+    integer :: below, above, turn
+    character(:), allocatable :: found
+    call hp_pattern_create(row, comm, [cells, 4*comm%size()], halo=[0, 2], periodic=[.false., .true.], parts=[1, comm%size()])
+    allocate (u(cells, 8))
+    below = modulo(comm%rank() - 1, comm%size())
+    above = modulo(comm%rank() + 1, comm%size())
+    call hp_plan_create(plan, row, u, fixed=.true., share=.true.)
+    do turn = 1, 3
+      u = -1
+      u(:, 3:6) = comm%rank() + 100*turn
+      call plan%update(u)
+      if (any(abs(u(:, :2) - below - 100*turn) > 0.1)) error stop 'the halo below an array of the program'
+      if (any(abs(u(:, 7:) - above - 100*turn) > 0.1)) error stop 'the halo above an array of the program'
+    end do
+    found = plan%describe()
+    if (comm%size() > 1 .and. index(found, '"path":"direct"') == 0 .and. index(found, '"why":"quicker"') == 0 &
+        .and. index(found, '"why":"apart"') == 0) then
+      print '(a)', found
+      error stop 'neighbours do not reach an array of the program'
+    end if
+    call plan%free()
+    if (any(abs(u(:, 3:6) - comm%rank() - 300) > 0.1)) error stop 'the array has other values after the plan was freed'
     call row%free()
   end subroutine
 end program

@@ -183,6 +183,9 @@ void rank(haloport::communicator &comm) {
     fixed();
     check();
     fixed.start().finish();
+    haloport::options shares;
+    shares.share = true;
+    haloport::plan::fixed(pattern, shares, u, v)();
     check();
     fixed(haloport::block);
     check();

@@ -247,13 +247,23 @@ fn the_table_of_languages_has_the_defaults_that_there_are() {
             ],
         ),
         (
+            "neighbours may map arrays of a fixed plan",
+            [
+                needed(),
+                after(&stubs, "share: bool = "),
+                zero("share"),
+                after(&cpp, "bool share = "),
+                flag(after(&module, "keeps = 0; shares = ") != "0"),
+            ],
+        ),
+        (
             "exchanges in flight",
             [
                 after(&bind, "options.in_flight.unwrap_or("),
                 after(&stubs, "in_flight: SupportsIndex = "),
                 after(&header, "up to 64; 0: "),
                 after(&cpp, "int in_flight = "),
-                after(&module, "keeps = 0; flights = "),
+                after(&module, "shares = 0; flights = "),
             ],
         ),
         (

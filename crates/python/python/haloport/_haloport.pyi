@@ -199,6 +199,7 @@ class Grid:
         axes: Iterable[SupportsIndex | str] | None = None,
         vector: Iterable[SupportsIndex | CountsLike | None] | None = None,
         fixed: bool = False,
+        share: bool = False,
         in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
         accumulate: _Combine | None = None,
@@ -260,6 +261,7 @@ class Mesh:
         *fields: LayoutLike,
         axes: Iterable[SupportsIndex | str] | None = None,
         fixed: bool = False,
+        share: bool = False,
         in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
         accumulate: _Combine | None = None,
@@ -276,6 +278,7 @@ class Redistribution:
         axes: Iterable[SupportsIndex | str] | None = None,
         vector: Iterable[SupportsIndex | CountsLike | None] | None = None,
         fixed: bool = False,
+        share: bool = False,
         in_flight: SupportsIndex = 1,
         path: _Path = "quickest",
     ) -> Plan: ...
