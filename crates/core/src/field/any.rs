@@ -116,9 +116,10 @@ impl<D: Device> AnyField<D> {
     /// that was allocated for that. The memory stays where it is, with its content. When the field and its exchanges have been
     /// dropped, before `owner` is, its pages are those of this process alone again.
     ///
-    /// Only pages that lie within the blocks as a whole are moved. If a neighbour reads a cell on another page, all cells of the field
-    /// for it are packed. Moved pages have 4 KiB, also where the system had large ones, and lie where the thread that binds runs.
-    /// Memory of devices, and memory that processes share already, stay as they are.
+    /// Only pages that lie within the blocks as a whole are moved; of blocks of 4 MiB or more, those with cells that the exchange reads
+    /// or writes for neighbours. If a neighbour reads a cell on another page, all cells of the field for it are packed. Moved pages
+    /// have 4 KiB, also where the system had large ones, and lie where the thread that binds runs. Memory of devices, and memory
+    /// that processes share already, stay as they are.
     ///
     /// Binding refuses memory of a file, memory that cannot be written, and the stack of the main thread.
     ///

@@ -50,12 +50,15 @@ pub(crate) fn extents_of<'p>(
     extents.collect()
 }
 
+/// A stride along an axis, in elements, and the first and the last step along it.
+type Along = (i64, (i64, i64));
+
 /// The bytes from the first of `cells` to the last one, from the first element of their block.
 fn extent_of_cells(cells: &Cells, layout: &BlockLayout, bytes: i64) -> Option<Range<i64>> {
     let ends = |rows: &[u32]| Some((i64::from(*rows.iter().min()?), i64::from(*rows.iter().max()?)));
     let to_last = |extent: usize| (0, extent as i64 - 1);
-    // The offset of the first element, and for each axis the stride, both in elements, and the first and the last step.
-    let (first, along): (i64, Vec<(i64, (i64, i64))>) = match cells {
+    // The offset of the first element, in elements, and the axes.
+    let (first, along): (i64, Vec<Along>) = match cells {
         _ if cells.count() == 0 => return Some(0..0),
         Cells::ListInBox { axes, numbers } => {
             let cells = layout.rows_in_box(*axes, numbers)?;

@@ -44,6 +44,7 @@ pub(crate) use byte_ranges::{extents_of, ranges_of};
 pub(crate) use layout::copy_axes;
 pub(crate) use packing_cost::{LINE_BYTES, Load, PAST_CACHES};
 pub(crate) use rows_in_box::RowsInBox;
+pub(crate) use sharing::program_ranges;
 pub(crate) use storage::{LastWrite, Storage};
 pub(crate) use untyped::{BoundField, End, FieldRef, SourceField};
 pub(crate) use vector::VectorAxes;

@@ -13,12 +13,15 @@
 //! - If no cells of a field of a grid qualify, it is not shared: packing scattered cells costs less than small pages.
 //! - If neighbours read cells all over an unstructured field, it is shared as a whole: direct copies take less than
 //!   half the time of packing, and programs do not walk through such a field with large strides.
+//!
+//! The same holds for memory of the program whose pages are moved.
 
 use std::ops::Range;
 
 use super::BlockLayout;
 use super::Load;
 use super::byte_ranges::{merged, ranges_of};
+use crate::device::Pointer;
 use crate::element::ElementType;
 use crate::pattern::{Pattern, Piece};
 
@@ -27,6 +30,9 @@ const LARGE: usize = 4 << 20;
 
 /// At most this fraction of such a field is shared: one byte in four.
 const SHARED_PART: usize = 4;
+
+/// The largest pages that processes share, in bytes.
+const LARGEST_PAGE: usize = 64 << 10;
 
 /// The ranges of bytes, at least, that neighbours on the node should be able to map, of a field of `bytes` bytes;
 /// `None` if the field should be in memory of this process alone. Each block is the offset of its first element in
@@ -37,23 +43,77 @@ pub(super) fn shared_ranges(
     element: ElementType,
     bytes: usize,
 ) -> Option<Vec<Range<usize>>> {
+    let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, pieces.clone()));
+    ranges_for(pattern, sends, (0, blocks), element, bytes)
+}
+
+/// The same for memory of the program from which cells are read, as addresses and lengths in bytes within its blocks, which are those
+/// of domains from `first` on. Exchanges in either direction get the same ranges. They go past the cells to the ends of their pages.
+pub(crate) fn program_ranges(
+    pattern: &Pattern,
+    (first, blocks): (usize, &[(Pointer, BlockLayout)]),
+    element: ElementType,
+) -> Vec<(Pointer, usize)> {
+    let element_bytes = element.bytes();
+    let whole: Vec<(Pointer, usize)> = blocks
+        .iter()
+        .map(|(pointer, layout)| (pointer, layout.span()))
+        .filter(|(_, (low, high))| low < high)
+        .map(|(pointer, (low, high))| {
+            (pointer.offset(low * element_bytes as isize), (high - low) as usize * element_bytes)
+        })
+        .collect();
+    let starts = whole.iter().map(|(pointer, _)| pointer.as_ptr().addr());
+    let ends = whole.iter().map(|(pointer, bytes)| pointer.as_ptr().addr() + bytes);
+    let (Some(begin), Some(end)) = (starts.min(), ends.max()) else { return whole };
+    let offset = |pointer: &Pointer| pointer.as_ptr().addr() as i64 - begin as i64;
+    let offsets: Vec<_> = blocks.iter().map(|(pointer, layout)| (offset(pointer), layout.clone())).collect();
+    let domains = first..first + blocks.len();
+    let here = |pieces: Vec<Piece>| {
+        pieces.into_iter().filter(|piece| domains.contains(&piece.source_domain)).collect::<Vec<_>>()
+    };
+    let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, here(pieces.clone())));
+    let receives = pattern.receives().iter().filter(|_| !pattern.is_redistribution());
+    let receives = receives.map(|(peer, pieces)| (*peer, here(pieces.iter().map(Piece::reversed).collect())));
+    let ranges = ranges_for(pattern, sends.chain(receives), (first, &offsets), element, end - begin);
+    let within = |(pointer, bytes): &(Pointer, usize)| {
+        let (pointer, from) = (*pointer, offset(pointer) as usize);
+        let block = from..from + bytes;
+        ranges.iter().flatten().filter_map(move |range| {
+            let start = range.start.saturating_sub(LARGEST_PAGE).max(block.start);
+            let end = range.end.saturating_add(LARGEST_PAGE).min(block.end);
+            (start < end).then(|| (pointer.offset((start - block.start) as isize), end - start))
+        })
+    };
+    whole.iter().flat_map(within).collect()
+}
+
+/// The ranges of bytes for neighbours that read these pieces of blocks of domains from `first` on.
+fn ranges_for(
+    pattern: &Pattern,
+    pieces: impl Iterator<Item = (usize, Vec<Piece>)>,
+    (first, blocks): (usize, &[(i64, BlockLayout)]),
+    element: ElementType,
+    bytes: usize,
+) -> Option<Vec<Range<usize>>> {
     let whole = 0..bytes;
     if bytes < LARGE {
         return Some(vec![whole]);
     }
     let transport = pattern.comm().transport();
     let (mut shared, mut any_left) = (Vec::new(), false);
-    for (_, pieces) in pattern.sends().iter().filter(|(peer, _)| transport.is_near(**peer)) {
-        if Load::of(pieces, (0, blocks.iter().map(|(_, layout)| layout)), element).is_better_packed(None) {
+    for (_, pieces) in pieces.filter(|(peer, _)| transport.is_near(*peer)) {
+        let layouts = blocks.iter().map(|(_, layout)| layout);
+        if Load::of(&pieces, (first, layouts), element).is_better_packed(None) {
             continue;
         }
         let with = |pieces: &[Piece]| {
-            ranges_of(pieces, (0, blocks), element.bytes())
+            ranges_of(pieces, (first, blocks), element.bytes())
                 .and_then(|ranges| merged(shared.iter().cloned().chain(ranges).collect()))
                 .filter(|ranges| ranges.iter().map(Range::len).sum::<usize>() <= bytes / SHARED_PART)
         };
         let with_edges: Vec<Piece> = pieces.iter().map(|piece| pattern.with_edges(piece)).collect();
-        match with(&with_edges).or_else(|| with(pieces)) {
+        match with(&with_edges).or_else(|| with(&pieces)) {
             Some(ranges) => shared = ranges,
             None => any_left = true,
         }

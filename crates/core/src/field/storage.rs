@@ -85,21 +85,21 @@ impl Storage {
         matches!(self.memory, Memory::Movable { .. })
     }
 
-    /// Lets neighbours on this node map the memory, if its pages may be replaced and were not yet. `ranges` has the address and
-    /// the length in bytes of each of its blocks. Other memory stays as it is.
+    /// Lets neighbours on this node map the memory, if its pages may be replaced and were not yet. `ranges` are addresses
+    /// and lengths in bytes. Other memory stays as it is.
     ///
     /// # Errors
     /// As for [`Transport::share_in_place`].
     pub(crate) fn share_in_place(
         &self,
         transport: &dyn Transport,
-        ranges: &[(Pointer, usize)],
+        ranges: impl FnOnce() -> Vec<(Pointer, usize)>,
     ) -> Result<(), String> {
         let Memory::Movable { lease, .. } = &self.memory else { return Ok(()) };
         if lease.get().is_none() {
             // SAFETY: the promise of the caller of `AnyField::from_raw_movable`; the lease is dropped before the owner of the
             // memory.
-            if let Some(shared) = unsafe { transport.share_in_place(ranges)? } {
+            if let Some(shared) = unsafe { transport.share_in_place(&ranges())? } {
                 // If another thread was first, it has a lease of the same pages, and this one is dropped.
                 let _ = lease.set(shared);
             }

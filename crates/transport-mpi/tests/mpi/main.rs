@@ -170,6 +170,7 @@ fn suite(comm: &Communicator) -> Outcome {
     shared::fallbacks(comm)?;
     shared::in_turns(comm)?;
     shared::moved(comm)?;
+    shared::moved_in_part(comm)?;
     shared::handles(comm)?;
     shared::gone_neighbour(comm)?;
     collectives::messages_from_threads(comm)?;

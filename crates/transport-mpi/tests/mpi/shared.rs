@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::Pointer;
+use haloport_core::device::{Combine, Pointer};
 use haloport_core::exchange::{BindOptions, Description, Obstacle};
 use haloport_core::transport::{Reach, Reduction};
 use haloport_core::{
@@ -327,6 +327,55 @@ pub(crate) fn moved(comm: &Communicator) -> Outcome {
     unsafe { libc::munmap(of_file, bytes) };
     assert!(mappings(pages)?.iter().all(|name| !name.contains("memfd")), "{:?}", mappings(pages)?);
     check(&memory, 2);
+    Ok(())
+}
+
+/// Of a large array, only pages that neighbours read in either direction are moved: those of the planes at both ends and of the halo
+/// beside them.
+pub(crate) fn moved_in_part(comm: &Communicator) -> Outcome {
+    const PLANES: usize = 128;
+    const CELLS: usize = 8192;
+    let apart = !matches!(comm.info().reach, Reach::Node { apart: None, .. });
+    if comm.size() == 1 || comm.all_reduce(u64::from(apart), Reduction::Max)? > 0 {
+        return Ok(());
+    }
+    let grid = Grid::new([PLANES * comm.size(), CELLS])?.periodic([true, false])?;
+    let mine = Split::even(&grid, [comm.size(), 1])?.part(comm.rank()).ok_or("every rank has a part")?;
+    let pattern = Pattern::structured(comm, &grid, &[mine], &Halo::per_axis([1, 0]))?;
+    let device = CpuDevice::with_threads(1)?;
+    let layout = AnyField::builder(&pattern).build_any(&device, ElementType::F64)?.layout(0)?.clone();
+    let mut memory = vec![comm.rank() as f64; (PLANES + 3) * CELLS];
+    // At the first byte of a page of up to 64 KiB, since neighbours read the first cell of the halo, too.
+    let aligned = memory.as_ptr().align_offset(1 << 16);
+    let memory = &mut memory[aligned..aligned + (PLANES + 2) * CELLS];
+    let begin = memory.as_mut_ptr();
+    let field = || {
+        let blocks = vec![(Pointer::new(begin.cast()), layout.clone())];
+        // SAFETY: the memory is as long as the layout, initialised and aligned, and outlives the exchanges; nothing uses it while
+        // they are made, started or dropped.
+        unsafe { AnyField::from_raw_movable(&device, ElementType::F64, blocks, true, Box::new(())) }
+    };
+    let mut fill = pattern.bind_with(field(), BindOptions::default().path(DataPath::Direct))?;
+    let add = BindOptions::default().path(DataPath::Direct).accumulate(Combine::Sum);
+    let mut add = pattern.bind_with(field(), add)?;
+    fill.run_blocking()?;
+    add.run_blocking()?;
+    let (before, after) = (comm.rank() + comm.size() - 1, comm.rank() + 1);
+    let expected = |plane: usize| match plane {
+        0 => before % comm.size(),
+        1 | PLANES => 2 * comm.rank(),
+        _ if plane > PLANES => after % comm.size(),
+        _ => comm.rank(),
+    };
+    for (plane, found) in memory.chunks(CELLS).enumerate() {
+        assert!(found.iter().all(|value| *value == expected(plane) as f64), "plane {plane}: {}", found[0]);
+    }
+    let plane = |number: usize| memory[number * CELLS..].as_ptr().addr();
+    for (planes, moved) in [(1..2, true), (8..PLANES - 8, false)] {
+        let found = mappings((plane(planes.start), plane(planes.end)))?;
+        let as_expected = found.iter().all(|name| name.starts_with("/memfd:haloport") == moved);
+        assert!(as_expected && !found.is_empty(), "{planes:?}: {found:?}");
+    }
     Ok(())
 }
 

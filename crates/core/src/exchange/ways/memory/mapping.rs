@@ -13,7 +13,7 @@ use crate::exchange::cells::packed::MessageSet;
 use crate::exchange::options::Way;
 use crate::exchange::ways::offer::{FieldHandle, LentBlock, LentFields, MemoryToken, lent_blocks};
 use crate::exchange::ways::{DeviceMemory, PartFields};
-use crate::field::{BlockLayout, BoundField, End, extents_of, ranges_of};
+use crate::field::{BlockLayout, BoundField, End, extents_of, program_ranges, ranges_of};
 use crate::log;
 use crate::pattern::{Pattern, Piece};
 use crate::transport::{Lease, SharedMemory, TransportError, Window};
@@ -114,24 +114,12 @@ impl PartFields {
         }
         let transport = &**pattern.comm().transport();
         self.fields.iter().find_map(|(number, field)| {
-            [End::Source, End::Target].into_iter().find_map(|end| {
-                let (blocks, _) = field.at(end);
-                let why =
-                    field.storage_at(end)?.share_in_place(transport, &ranges(blocks, field.element)).err()?;
-                Some(format!("field {number} has memory that neighbours cannot map: {why}"))
-            })
+            let ((blocks, _), storage) = (field.at(End::Source), field.storage_at(End::Source)?);
+            let ranges = || program_ranges(pattern, (field.first, blocks), field.element);
+            let why = storage.share_in_place(transport, ranges).err()?;
+            Some(format!("field {number} has memory that neighbours cannot map: {why}"))
         })
     }
-}
-
-/// The lowest address of each block that has elements, and its length in bytes.
-fn ranges(blocks: &[(Pointer, BlockLayout)], element: ElementType) -> Vec<(Pointer, usize)> {
-    let bytes = element.bytes();
-    let range = |(first, layout): &(Pointer, BlockLayout)| {
-        let (low, high) = layout.span();
-        (low < high).then(|| (first.offset(low * bytes as isize), (high - low) as usize * bytes))
-    };
-    blocks.iter().filter_map(range).collect()
 }
 
 /// The offset of each block of a field in bytes from `begin`, and its layout.
