@@ -131,11 +131,18 @@ impl<D: Device> PartDevice for D {
         let (traffic, channels) = (bound.traffic, Channels { transport, tag, chunk_tag: ways.chunk_tag });
         if !info.asynchronous {
             let Ways { mut messages, windows, own_cells, .. } = bound.open(&binding, &channels)?;
-            let ways: Vec<Box<dyn HostWay<D>>> = match messages.combining.take() {
-                Some(combining) => vec![Box::new(Accumulation::new(messages, combining, windows.lent))],
+            let mut ways: Vec<Box<dyn HostWay<D>>> = Vec::new();
+            if let Some(combining) = messages.combining.take() {
+                ways.push(Box::new(Accumulation::new(messages, combining, windows.lent)));
+            } else {
                 // Messages first: shared messages are packed with them, before their windows are opened.
-                None => vec![Box::new(messages), Box::new(windows)],
-            };
+                if !messages.are_none() {
+                    ways.push(Box::new(messages));
+                }
+                if !windows.are_none() {
+                    ways.push(Box::new(windows));
+                }
+            }
             let (device, stream) = (device.clone(), streams.now().clone());
             return Ok(Box::new(HostPart::new(device, stream, (ways, own_cells), traffic, trace)));
         }

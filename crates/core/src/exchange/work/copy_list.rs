@@ -88,6 +88,9 @@ impl<D: Device> CopyList<D> {
     /// As for [`Device::run_copies`]. In addition, nothing else uses the messages in the buffers until the copies are
     /// done.
     pub(crate) unsafe fn run(&self, lane: &Lane<'_, D>) -> Result<(), DeviceError> {
+        if self.is_empty() {
+            return Ok(());
+        }
         let (phase, name) = match self.purpose {
             Purpose::Packing => (Phase::Packing, "pack"),
             Purpose::TakingBack => (Phase::Packing, "pack for a late neighbour"),
