@@ -14,7 +14,7 @@
 //! - If neighbours read cells all over an unstructured field, it is shared as a whole: direct copies take less than
 //!   half the time of packing, and programs do not walk through such a field with large strides.
 //!
-//! The same holds for memory of the program whose pages are moved.
+//! Of memory of the program whose pages are moved, the same pages are, but all if cells are left that do not qualify.
 
 use std::ops::Range;
 
@@ -43,8 +43,16 @@ pub(super) fn shared_ranges(
     element: ElementType,
     bytes: usize,
 ) -> Option<Vec<Range<usize>>> {
+    let whole = 0..bytes;
+    if bytes < LARGE {
+        return Some(vec![whole]);
+    }
     let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, pieces.clone()));
-    ranges_for(pattern, sends, (0, blocks), element, bytes)
+    let (shared, any_left) = few_ranges(pattern, sends, (0, blocks), element, bytes);
+    if any_left && pattern.grid().is_none() {
+        return Some(vec![whole]);
+    }
+    (!shared.is_empty()).then_some(shared)
 }
 
 /// The same for memory of the program from which cells are read, as addresses and lengths in bytes within its blocks, which are those
@@ -75,11 +83,18 @@ pub(crate) fn program_ranges(
     let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, here(pieces.clone())));
     let receives = pattern.receives().iter().filter(|_| !pattern.is_redistribution());
     let receives = receives.map(|(peer, pieces)| (*peer, here(pieces.iter().map(Piece::reversed).collect())));
-    let ranges = ranges_for(pattern, sends.chain(receives), (first, &offsets), element, end - begin);
+    if end - begin < LARGE {
+        return whole;
+    }
+    let (ranges, any_left) =
+        few_ranges(pattern, sends.chain(receives), (first, &offsets), element, end - begin);
+    if any_left {
+        return whole;
+    }
     let within = |(pointer, bytes): &(Pointer, usize)| {
         let (pointer, from) = (*pointer, offset(pointer) as usize);
         let block = from..from + bytes;
-        ranges.iter().flatten().filter_map(move |range| {
+        ranges.iter().filter_map(move |range| {
             let start = range.start.saturating_sub(LARGEST_PAGE).max(block.start);
             let end = range.end.saturating_add(LARGEST_PAGE).min(block.end);
             (start < end).then(|| (pointer.offset((start - block.start) as isize), end - start))
@@ -88,18 +103,15 @@ pub(crate) fn program_ranges(
     whole.iter().flat_map(within).collect()
 }
 
-/// The ranges of bytes for neighbours that read these pieces of blocks of domains from `first` on.
-fn ranges_for(
+/// The ranges of bytes for neighbours that read these pieces of blocks of domains from `first` on, and whether cells are left that lie
+/// in too many ranges, or in too large a part of the `bytes`.
+fn few_ranges(
     pattern: &Pattern,
     pieces: impl Iterator<Item = (usize, Vec<Piece>)>,
     (first, blocks): (usize, &[(i64, BlockLayout)]),
     element: ElementType,
     bytes: usize,
-) -> Option<Vec<Range<usize>>> {
-    let whole = 0..bytes;
-    if bytes < LARGE {
-        return Some(vec![whole]);
-    }
+) -> (Vec<Range<usize>>, bool) {
     let transport = pattern.comm().transport();
     let (mut shared, mut any_left) = (Vec::new(), false);
     for (_, pieces) in pieces.filter(|(peer, _)| transport.is_near(*peer)) {
@@ -118,8 +130,5 @@ fn ranges_for(
             None => any_left = true,
         }
     }
-    if any_left && pattern.grid().is_none() {
-        return Some(vec![whole]);
-    }
-    (!shared.is_empty()).then_some(shared)
+    (shared, any_left)
 }

@@ -16,7 +16,8 @@ use crate::transport::Transport;
 
 /// The messages and windows of a part, and the copies that combine their cells.
 pub(crate) struct Accumulation<D: Device> {
-    messages: Messages<D>,
+    /// `None` if nothing is sent or received.
+    messages: Option<Messages<D>>,
     combining: Combining<D>,
     /// The windows that are lent to neighbours.
     lent: Vec<LentWindow<D>>,
@@ -32,6 +33,7 @@ impl<D: Device> Accumulation<D> {
         lent: Vec<LentWindow<D>>,
     ) -> Accumulation<D> {
         let sources = vec![0; combining.windows.len()];
+        let messages = (!messages.are_none()).then_some(messages);
         Accumulation { messages, combining, lent, is_combined: true, sources }
     }
 
@@ -62,7 +64,7 @@ impl<D: Device> Accumulation<D> {
 impl<D: Device> HostWay<D> for Accumulation<D> {
     fn begin(&mut self) {
         self.is_combined = false;
-        self.messages.begin();
+        self.messages.iter_mut().for_each(|messages| messages.begin());
         self.lent.iter_mut().for_each(LentWindow::begin);
         self.combining.windows.iter_mut().for_each(|window| window.transfer.open());
     }
@@ -70,7 +72,7 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
     unsafe fn start(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // Messages first: shared messages are packed with them, before their windows are opened.
         // SAFETY: the caller's promise.
-        unsafe { self.messages.start(lane)? };
+        self.messages.iter_mut().try_for_each(|messages| unsafe { messages.start(lane) })?;
         self.lent.iter_mut().try_for_each(|lent| lent.open(lane))?;
         self.combining.windows.iter_mut().for_each(|window| window.transfer.begin());
         Ok(())
@@ -78,8 +80,11 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
 
     unsafe fn advance(&mut self, lane: &Lane<'_, D>, finishing: bool) -> Result<bool, ExchangeError> {
         if !self.is_combined {
-            // SAFETY: the caller's promise.
-            let mut is_here = unsafe { HostWay::advance(&mut self.messages, lane, finishing)? };
+            let mut is_here = true;
+            if let Some(messages) = &mut self.messages {
+                // SAFETY: the caller's promise.
+                is_here &= unsafe { HostWay::advance(messages, lane, finishing)? };
+            }
             for window in &self.combining.windows {
                 is_here &= window.is_here(lane.round)?;
             }
@@ -102,7 +107,7 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
     unsafe fn finish(&mut self, lane: &Lane<'_, D>) -> Result<(), ExchangeError> {
         // SAFETY: the caller's promise; neighbours have read the halo, or there is a message in its place.
         unsafe {
-            HostWay::finish(&mut self.messages, lane)?;
+            self.messages.iter_mut().try_for_each(|messages| HostWay::finish(messages, lane))?;
             Ok(self.combining.zero(lane)?)
         }
     }
@@ -119,14 +124,14 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
         if self.is_combined {
             return self.lent.iter().filter_map(LentWindow::missing).collect();
         }
-        let mut missing = self.messages.missing();
+        let mut missing: Vec<_> = self.messages.iter().flat_map(|messages| messages.missing()).collect();
         missing.extend(self.combining.windows.iter().filter_map(HaloWindow::missing));
         missing.extend(self.lent.iter().filter_map(LentWindow::behind));
         missing
     }
 
     fn fail(&mut self) {
-        self.messages.fail();
+        self.messages.iter_mut().for_each(|messages| messages.fail());
         self.lent.iter_mut().for_each(LentWindow::fail);
         self.combining.windows.iter_mut().for_each(|window| window.transfer.fail());
     }
@@ -135,6 +140,6 @@ impl<D: Device> HostWay<D> for Accumulation<D> {
     fn close(&mut self, transport: &dyn Transport) {
         self.combining.windows.iter_mut().for_each(|window| window.leave(transport));
         self.lent.iter().for_each(|lent| lent.close(transport));
-        self.messages.close(transport);
+        self.messages.iter_mut().for_each(|messages| messages.close(transport));
     }
 }
