@@ -48,6 +48,7 @@ impl Redistribution {
         signature = (*arrays, axes=None, vector=None, fixed=None, share=None, in_flight=None, path=None),
         text_signature = "($self, *arrays, axes=None, vector=None, fixed=False, share=False, in_flight=1, path='quickest')"
     )]
+    #[expect(clippy::too_many_arguments, reason = "Python passes each by its name")]
     fn plan(
         &self,
         arrays: &Bound<'_, PyTuple>,
