@@ -157,11 +157,19 @@ fn an_exchange_is_measured_beside_work() {
     }
     let out = bench.out("--local 8,8 --ranks 2 --samples 2 --work 50");
     assert!(out.contains("8 × 8 cells on each rank, periodic, halo 1, 1 field of f64"), "{out}");
+    // Twenty cells take 160 µs at this rate, and arrive 1,000 µs later.
+    let report = bench.json("--local 8,8 --ranks 2 --samples 3 --work 50 --network 0.008,1000");
+    assert!(report["exchange_us"].as_f64().unwrap() > 1100.0, "{report}");
+    assert!(report["path"].as_str().unwrap().contains("messages"), "{report}");
+    let out = bench.out("--local 8 --ranks 2 --samples 2 --work 50 --network 10,5");
+    assert!(out.contains("a simulated network of 10 Gbit/s with a latency of 5 µs"), "{out}");
     for (arguments, text) in [
         ("--local 8 --memory caller", "--memory: expected node-shared or private"),
         ("--local 8 --work 0", "--work"),
         ("--local 4000000,4000000", "the fields need"),
         ("--local 1,2,3,4,5", "expected 1 to 4 numbers of cells"),
+        ("--network 10", "expected Gbit/s from 0.001"),
+        ("--network 0,5", "such as 10,5; found `0,5`"),
     ] {
         let refused = bench.refusal(&format!("{arguments} --ranks 1"));
         assert!(refused.contains(text), "{arguments}: {refused}");

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::network::Network;
 use crate::bench::block::MemoryArgs;
 use crate::bench::exchange::Extents;
 use crate::command::device::DeviceArgs;
@@ -11,6 +12,7 @@ use crate::command::values::at_least;
 const EXAMPLES: &str = "\
 Examples:
   haloport bench overlap --local 128,128,128 --work 2000 --ranks 2
+  haloport bench overlap --network 10,50 --ranks 2
   scripts/two-nodes --rate 1gbit 2 target/release/haloport bench overlap --fields 4";
 
 /// Arguments of `haloport bench overlap`.
@@ -29,6 +31,9 @@ pub(crate) struct OverlapArgs {
     /// Work between the start of an exchange and its end, in microseconds: arithmetic in a core's own cache
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 2000, value_parser = at_least::<u64, 1>, allow_negative_numbers = true)]
     pub(super) work: u64,
+    /// Simulate a network of this rate and latency between ranks that are threads; a message takes no time of a core
+    #[arg(long, value_name = "GBIT/S,MICROSECONDS", allow_negative_numbers = true)]
+    pub(super) network: Option<Network>,
     #[command(flatten)]
     pub(super) ranks: RankArgs,
     /// Number of samples of each contestant

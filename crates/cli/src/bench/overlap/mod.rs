@@ -1,6 +1,6 @@
 //! `haloport bench overlap`: how much of an exchange is hidden behind work between its start and its end.
 //!
-//! - `args`: the command line, and `work`: a fixed amount of work;
+//! - `args`: the command line, `work`: a fixed amount of work, and `network`: one that is simulated;
 //! - here: the contestants of one rank, checked and then measured: the exchange alone; the work alone; the exchange and then the
 //!   work; and the work between start and end, where the caller makes progress at the end alone, or looks at the exchange between parts of its
 //!   work, or the progress thread makes it; and
@@ -8,8 +8,11 @@
 //! - `report`: the printed results.
 
 mod args;
+mod network;
 mod report;
 mod work;
+
+use std::sync::Arc;
 
 use haloport::comm::Progress;
 use haloport::device::Device;
@@ -24,9 +27,7 @@ use super::contestant::{Contestant, Entry, measure};
 use super::exchange::packed::{Messages, Packed};
 use super::exchange::{check, fill};
 use crate::command::failure::Failure;
-#[cfg(feature = "mpi")]
-use crate::command::launch::launched_by;
-use crate::command::launch::{on_ranks, ranks_here};
+use crate::command::launch::{launched_by, on_ranks, ranks_here};
 use crate::command::memory::{gib, room};
 use crate::command::print::Report as _;
 use report::Report;
@@ -37,8 +38,18 @@ use work::{STEPS, Work};
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &OverlapArgs) -> Result<(), Failure> {
+    if let (Some(_), Some(variable)) = (args.network, launched_by()) {
+        return Err(Failure::BadInput(format!(
+            "--network: expected ranks that are threads, found processes of an MPI launcher ({variable} is set): start it without the \
+             launcher and give --ranks"
+        )));
+    }
     let device = args.device.open()?;
-    let report = on_ranks(&args.ranks, |comm| on_rank(&comm, &device, args));
+    let under_way = Arc::default();
+    let report = on_ranks(&args.ranks, |comm| match args.network {
+        Some(network) => on_rank(&network.around(&comm, &under_way), &device, args),
+        None => on_rank(&comm, &device, args),
+    });
     report?.map_or(Ok(()), |report| report.print(args.json))
 }
 

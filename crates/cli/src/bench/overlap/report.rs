@@ -8,6 +8,7 @@ use haloport::exchange::{Choice, Traffic};
 use serde::Serialize;
 
 use super::args::OverlapArgs;
+use super::network::Network;
 use super::work::STEPS;
 use crate::bench::contestant::Samples;
 use crate::bench::results::{Setting, quantile};
@@ -31,6 +32,7 @@ pub(super) struct Report {
     halo: usize,
     fields: usize,
     asked_work_us: u64,
+    network: Option<Network>,
 }
 
 /// An exchange and work.
@@ -80,6 +82,7 @@ impl Report {
             halo: args.halo,
             fields: args.fields,
             asked_work_us: args.work,
+            network: args.network,
         }
     }
 }
@@ -95,6 +98,9 @@ impl print::Report for Report {
             self.halo,
             counted(self.fields, "field")
         )?;
+        if let Some(network) = self.network {
+            writeln!(out, "{network}")?;
+        }
         let bytes = format!("{} bytes of halo on each rank", self.bytes);
         self.setting.write_path(out, &bytes, "every halo cell checked")?;
         self.setting.write_samples(out)?;
