@@ -1,4 +1,4 @@
-"""Builds the contestants: C, PETSc, YAXT, Haloport, also from Fortran, and the environments of those in Python.
+"""Builds the contestants: C, PETSc, YAXT, peclet-halo, Haloport, also from Fortran, and the environments of those in Python.
 
 A contestant that cannot be built is left out, with the reason.
 """
@@ -14,10 +14,14 @@ ROOT = PEERS.parent.parent
 C_FLAGS = ["-O3", "-march=native", "-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-shared"]
 # Open MPI starts nothing for root without these.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-DEBIAN = ["libpetsc-real-dev", "libboost-dev", "g++", "pkg-config"]
+DEBIAN = ["libpetsc-real-dev", "libtrilinos-kokkos-dev", "libboost-dev", "g++", "pkg-config"]
+PECLET = "peclet-halo==1.7.0"
+# Where Kokkos may be: its headers, and the name of its library.
+KOKKOS = [("/usr/include/trilinos", "trilinos_kokkoscore"), ("/usr/include", "kokkoscore")]
 ENVIRONMENTS = {
     "mpi4py": ["mpi4py==4.1.2", "numpy==2.4.6"],
     "ghex": ["ghex==0.9.0", "mpi4py==4.1.2", "numpy==2.4.6"],
+    "mpi4jax": ["mpi4jax==0.9.1.post2", "jax==0.10.2", "mpi4py==4.1.2", "numpy==2.4.6"],
 }
 
 
@@ -56,6 +60,7 @@ def build(groups, haloport=None, yaxt=None):
         sys.exit(f"the C strategies cannot be built: {failure}")
     _petsc(built, compiler)
     _yaxt(built, compiler, yaxt)
+    _peclet(built)
     if haloport:
         built.libraries["haloport"] = str(haloport.resolve())
     else:
@@ -118,6 +123,42 @@ def _yaxt(built, compiler, given):
         failure = _compile(built, "yaxt", [compiler, *C_FLAGS], sources, flags)
     if failure:
         built.missing["YAXT"] = failure
+
+
+def _peclet(built):
+    """Builds the contestants with peclet-halo, from the headers of its source package."""
+    compiler = shutil.which("mpicxx.openmpi") or shutil.which("mpicxx")
+    if not compiler:
+        built.missing["peclet-halo"] = "found no mpicxx.openmpi or mpicxx: install Open MPI (Debian: libopenmpi-dev)"
+        return
+    place = folder() / "peclet"
+    include = place / PECLET.replace("-", "_").replace("==", "-") / "include"
+    if not include.is_dir():
+        place.mkdir(exist_ok=True)
+        log = folder() / "peclet.log"
+        with open(log, "w") as file:
+            done = subprocess.run(
+                [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--dest", str(place), PECLET],
+                stdout=file, stderr=subprocess.STDOUT, check=False,
+            )  # fmt: skip
+        if done.returncode:
+            built.missing["peclet-halo"] = f"{_reason(log, ('ERROR:',), 'pip failed')} (see {log})"
+            return
+        for archive in place.glob("*.tar.gz"):
+            shutil.unpack_archive(archive, place)
+    flags, libraries = ["-std=c++20", "-isystem", str(include)], []
+    kokkos = next((found for found in KOKKOS if Path(found[0], "Kokkos_Core.hpp").exists()), None)
+    if kokkos:
+        flags += ["-DWITH_KOKKOS", "-isystem", kokkos[0]]
+        libraries.append(f"-l{kokkos[1]}")
+    else:
+        built.missing["peclet-halo, shared memory"] = "found no Kokkos_Core.hpp; --install gets libtrilinos-kokkos-dev"
+    failure = _compile(
+        built, "peclet", [compiler, *(flag for flag in C_FLAGS if not flag.startswith("-std")), *flags],
+        [str(PEERS / "peclet/peclet.cc")], libraries,
+    )  # fmt: skip
+    if failure:
+        built.missing["peclet-halo"] = failure
 
 
 def _install_yaxt(compiler, source, place):

@@ -27,7 +27,7 @@ PROBLEMS = ["boxes", "meshes", "sums", "transposes"]
 # The states: a model writes owned cells before each exchange; otherwise they stay as they are, and caches hold what other
 # contestants, the same exchange, or writes of other memory have left when a sample begins.
 CACHES = ["written", "turns", "hot", "cold"]
-GROUPS = ["compiled", "mpi4py", "ghex"]
+GROUPS = ["compiled", "mpi4py", "ghex", "mpi4jax"]
 SAMPLE_SECONDS = 1e-3
 SWEEP_BYTES = 64 << 20
 LIMIT_SECONDS = 120
@@ -94,7 +94,7 @@ def run(arguments, built, failed):
 
 
 def _takes_part(group, case):
-    """Whether a group has contestants for a case: mpi4py for boxes, and GHEX for meshes as well, but for blocks of cells."""
+    """Whether a group has contestants for a case: mpi4py and mpi4jax for boxes, and GHEX for meshes as well, but for blocks of cells."""
     if group == "compiled" or case["problem"] == "boxes":
         return True
     return group == "ghex" and case["problem"] == "meshes" and isinstance(case["order"], str)
@@ -102,7 +102,7 @@ def _takes_part(group, case):
 
 def _job(arguments, built, number, eager, case, group):
     out = build.folder() / "report.json"
-    wanted = ["c", "petsc", "yaxt", "haloport", "fortran"] if group == "compiled" else ["c", "haloport"]
+    wanted = ["c", "petsc", "yaxt", "peclet", "haloport", "fortran"] if group == "compiled" else ["c", "haloport"]
     job = {
         "libraries": [built.libraries[library] for library in wanted if library in built.libraries],
         "python": [] if group == "compiled" else [f"with_{group}", *(["with_haloport"] if built.wheel else [])],
