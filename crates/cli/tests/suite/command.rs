@@ -157,12 +157,17 @@ fn an_exchange_is_measured_beside_work() {
     }
     let out = bench.out("--local 8,8 --ranks 2 --samples 2 --work 50");
     assert!(out.contains("8 × 8 cells on each rank, periodic, halo 1, 1 field of f64"), "{out}");
-    // Twenty cells take 160 µs at this rate, and arrive 1,000 µs later.
+    // Twenty cells take 160 µs at this rate, some more with gaps between their pieces, and arrive 1,000 µs later.
     let report = bench.json("--local 8,8 --ranks 2 --samples 3 --work 50 --network 0.008,1000");
     assert!(report["exchange_us"].as_f64().unwrap() > 1100.0, "{report}");
     assert!(report["path"].as_str().unwrap().contains("messages"), "{report}");
+    assert!((1160.0..1300.0).contains(&report["transfer_us"].as_f64().unwrap()), "{report}");
+    assert!(report["together"][1]["hidden_of_transfer"].is_f64(), "{report}");
     let out = bench.out("--local 8 --ranks 2 --samples 2 --work 50 --network 10,5");
-    assert!(out.contains("a simulated network of 10 Gbit/s with a latency of 5 µs"), "{out}");
+    assert!(
+        out.contains("a simulated network of 10 Gbit/s with a latency of 5 µs, in which the messages"),
+        "{out}"
+    );
     for (arguments, text) in [
         ("--local 8 --memory caller", "--memory: expected node-shared or private"),
         ("--local 8 --work 0", "--work"),

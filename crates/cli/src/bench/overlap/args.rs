@@ -28,7 +28,8 @@ pub(crate) struct OverlapArgs {
     /// Number of fields in one exchange
     #[arg(long, value_name = "F", default_value_t = 1, value_parser = at_least::<usize, 1>, allow_negative_numbers = true)]
     pub(super) fields: usize,
-    /// Work between the start of an exchange and its end, in microseconds: arithmetic in a core's own cache
+    /// Work between the start of an exchange and its end, in microseconds: arithmetic in a core's own cache, with --network as long as the
+    /// clock says
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 2000, value_parser = at_least::<u64, 1>, allow_negative_numbers = true)]
     pub(super) work: u64,
     /// Simulate a network of this rate and latency between ranks that are threads; a message takes no time of a core

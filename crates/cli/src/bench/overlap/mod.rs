@@ -59,7 +59,11 @@ fn on_rank<D: Device>(comm: &Communicator, device: &D, args: &OverlapArgs) -> Re
     }
     let pattern = pattern(comm, args)?;
     check_memory(comm, device, args)?;
-    let work = Work::lasting(args.work, comm)?;
+    let work = match args.network {
+        // Other programs on the machine, which make work longer, would be taken for the network.
+        Some(_) => Work::by_clock(args.work),
+        None => Work::lasting(args.work, comm)?,
+    };
     let alone = Together::new(&pattern, device, args, None)?;
     let (traffic, choice) = (alone.exchange.traffic(), *alone.exchange.choice());
     let mut entries =

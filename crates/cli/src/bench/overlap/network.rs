@@ -74,6 +74,15 @@ impl Network {
         around
     }
 
+    /// The time from the sending of messages with `bytes` in all until the last one has arrived.
+    pub(super) fn transfer(&self, bytes: usize) -> Duration {
+        self.busy(bytes) + self.latency()
+    }
+
+    fn latency(&self) -> Duration {
+        Duration::from_secs_f64(self.latency_us * 1e-6)
+    }
+
     /// The time for which a message of this length keeps an adapter busy.
     fn busy(&self, bytes: usize) -> Duration {
         Duration::from_secs_f64(bytes as f64 * 8.0 / (self.gigabits_per_second * 1e9))
@@ -159,7 +168,7 @@ unsafe impl Transport for Simulated {
                     let mut adapters = self.under_way.lock();
                     let free = adapters.free.entry(open.route.0).or_insert_with(Instant::now);
                     *free = Instant::now().max(*free) + self.network.busy(open.bytes);
-                    let arrival = *free + Duration::from_secs_f64(self.network.latency_us * 1e-6);
+                    let arrival = *free + self.network.latency();
                     adapters.arrivals.entry(open.route).or_default().push_back(arrival);
                 }
             }

@@ -33,6 +33,8 @@ pub(super) struct Report {
     fields: usize,
     asked_work_us: u64,
     network: Option<Network>,
+    /// The time that the messages of an exchange take in the simulated network.
+    transfer_us: Option<f64>,
 }
 
 /// An exchange and work.
@@ -43,6 +45,9 @@ struct Together {
     median_us: f64,
     /// The part of the exchange that adds nothing to the work: 1 if all of it is hidden.
     hidden: Option<f64>,
+    /// The time by which it is quicker than the exchange and then the work, as a part of the time that messages take in the simulated
+    /// network.
+    hidden_of_transfer: Option<f64>,
 }
 
 impl Report {
@@ -58,11 +63,15 @@ impl Report {
             Some(quantile(&found.microseconds, part)? / STEPS as f64)
         };
         let quick = |name: &str| of(name, 0.1);
+        let transfer_us =
+            args.network.map(|network| network.transfer(traffic.message_bytes).as_secs_f64() * 1e6);
         let together = |&(name, alone): &(&'static str, &str)| {
             let (quick_us, median_us) = (quick(name)?, of(name, 0.5)?);
             let hidden = quick(alone).zip(quick("work"));
             let hidden = hidden.map(|(exchange, work)| (exchange + work - quick_us) / exchange);
-            Some(Together { name, quick_us, median_us, hidden })
+            let saved = quick("after").zip(transfer_us);
+            let hidden_of_transfer = saved.map(|(after, transfer)| (after - quick_us) / transfer);
+            Some(Together { name, quick_us, median_us, hidden, hidden_of_transfer })
         };
         let contestants = [
             ("after", "exchange"),
@@ -83,6 +92,7 @@ impl Report {
             fields: args.fields,
             asked_work_us: args.work,
             network: args.network,
+            transfer_us,
         }
     }
 }
@@ -98,13 +108,14 @@ impl print::Report for Report {
             self.halo,
             counted(self.fields, "field")
         )?;
-        if let Some(network) = self.network {
-            writeln!(out, "{network}")?;
+        if let Some((network, transfer)) = self.network.zip(self.transfer_us) {
+            writeln!(out, "{network}, in which the messages of an exchange take {transfer:.1} µs")?;
         }
         let bytes = format!("{} bytes of halo on each rank", self.bytes);
         self.setting.write_path(out, &bytes, "every halo cell checked")?;
         self.setting.write_samples(out)?;
-        writeln!(out, "{:<20}{:>10}{:>10}{:>10}", "", "p10", "median", "hidden")?;
+        write!(out, "{:<20}{:>10}{:>10}{:>10}", "", "p10", "median", "hidden")?;
+        writeln!(out, "{}", if self.network.is_some() { "  of the transfer" } else { "" })?;
         let alone = [
             ("exchange", self.exchange_us),
             ("work", self.work_us),
@@ -115,9 +126,12 @@ impl print::Report for Report {
                 writeln!(out, "{name:<20}{quick:>10.1}")?;
             }
         }
-        for Together { name, quick_us, median_us, hidden } in &self.together {
-            let hidden = hidden.map_or("-".into(), |part| format!("{:.0} %", 100.0 * part));
-            writeln!(out, "{name:<20}{quick_us:>10.1}{median_us:>10.1}{hidden:>10}")?;
+        for Together { name, quick_us, median_us, hidden, hidden_of_transfer } in &self.together {
+            let percent = |part: &f64| format!("{:.0} %", 100.0 * part);
+            let hidden = hidden.as_ref().map_or("-".into(), percent);
+            let of_transfer =
+                hidden_of_transfer.as_ref().map_or(String::new(), |part| format!("{:>17}", percent(part)));
+            writeln!(out, "{name:<20}{quick_us:>10.1}{median_us:>10.1}{hidden:>10}{of_transfer}")?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Work of a fixed amount. It takes longer if something else takes the core, as the interior of a model does.
+//! Work of a fixed amount, which takes longer if something else takes the core, as the interior of a model does; or of a fixed time.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use haloport::{Communicator, Reduction};
 
@@ -16,6 +16,8 @@ pub(super) const STEPS: usize = 4;
 pub(super) struct Work {
     values: Vec<f64>,
     sweeps: usize,
+    /// In place of the sweeps: how long it lasts.
+    time: Option<Duration>,
 }
 
 /// The parts of the work between which a program that makes progress itself looks at its exchange.
@@ -27,7 +29,7 @@ impl Work {
     /// # Errors
     /// [`Failure::Run`] if the ranks cannot communicate.
     pub(super) fn lasting(microseconds: u64, comm: &Communicator) -> Result<Work, Failure> {
-        let mut work = Work { values: vec![1.0; 1024], sweeps: 4096 };
+        let mut work = Work { values: vec![1.0; 1024], sweeps: 4096, time: None };
         let mut seconds = f64::INFINITY;
         for _ in 0..10 {
             let begin = Instant::now();
@@ -39,16 +41,32 @@ impl Work {
         Ok(work)
     }
 
+    /// Work that takes `microseconds` by the clock, whatever else takes the core.
+    pub(super) fn by_clock(microseconds: u64) -> Work {
+        Work { values: vec![1.0; 1024], sweeps: 0, time: Some(Duration::from_micros(microseconds)) }
+    }
+
     /// All of it.
     pub(super) fn all(&mut self) {
-        self.sweep(self.sweeps);
+        self.part(0, 1);
     }
 
     /// All of it in parts, and `between` after each.
     pub(super) fn in_parts(&mut self, mut between: impl FnMut()) {
         for part in 0..PARTS {
-            self.sweep(self.sweeps * (part + 1) / PARTS - self.sweeps * part / PARTS);
+            self.part(part, PARTS);
             between();
+        }
+    }
+
+    /// Part number `part` of `parts`.
+    fn part(&mut self, part: usize, parts: usize) {
+        let Some(time) = self.time else {
+            return self.sweep(self.sweeps * (part + 1) / parts - self.sweeps * part / parts);
+        };
+        let (begin, time) = (Instant::now(), time / parts as u32);
+        while begin.elapsed() < time {
+            self.sweep(1);
         }
     }
 
