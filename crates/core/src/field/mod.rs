@@ -42,7 +42,7 @@ pub use view::{Rows, RowsAround, RowsMut, View, ViewMut};
 
 pub(crate) use byte_ranges::{extents_of, ranges_of};
 pub(crate) use layout::copy_axes;
-pub(crate) use packing_cost::{LINE_BYTES, Load, PAST_CACHES};
+pub(crate) use packing_cost::{Handover, LINE_BYTES, Load, PAST_CACHES, SCATTERED};
 pub(crate) use rows_in_box::RowsInBox;
 pub(crate) use sharing::program_ranges;
 pub(crate) use storage::{LastWrite, Storage};

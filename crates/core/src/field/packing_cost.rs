@@ -4,7 +4,8 @@
 //! ([`PASS_NS_PER_BYTE`]). But a line that a direct copy reads goes to the neighbour's core, and comes back when its owner
 //! writes it the next time; a packed message is written past the caches, so that nothing comes back. What that takes
 //! depends on the distance of the two cores, which ranks measure (`comm::handover`). It counts for messages that are written
-//! past the caches ([`PAST_CACHES`]). Where it does not count or is not known, only lines count whose owner fills its own
+//! past the caches ([`PAST_CACHES`]), and in any case for lines that listed cells touch beyond those that their bytes would fill: packed,
+//! they are fewer lines. Where it does not count or is not known, only lines count whose owner fills its own
 //! halo in them meanwhile ([`LINE_NS`]). The path with the smaller sum is chosen for each field and neighbour. The messages
 //! of a transport between ranks of one node are packed, too, and copied again within the transport: they were 1.1 to 1.8
 //! times as slow as shared memory in all cases below, and are the last resort.
@@ -23,6 +24,7 @@
 //! `docs/measurements/2026-11-27-distance.md`, and for ranks that take turns, `docs/measurements/2026-11-27-crowds.md`.
 
 use std::iter::Sum;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -43,9 +45,18 @@ const LINE_NS: f64 = 15.0;
 /// Messages of at least this many bytes may be written past the caches, as the CPU backend does.
 pub(crate) const PAST_CACHES: usize = 8192;
 
-/// The bytes whose lines come back from the caches of a neighbour. Those of larger messages have left them when their owner writes the
-/// lines, and come from memory. Between far cores, a transpose of 256³, of 32 MiB for a neighbour, took 1.4 to 1.5 times as long packed.
+/// The bytes of lines that come back from the caches of a neighbour. More of them have left these caches when their owner writes
+/// the lines, and come from memory. Between far cores, a transpose of 256³, of 32 MiB for a neighbour, took 1.4 to 1.5 times as long packed.
 const CACHED: usize = 8 << 20;
+
+/// The same between near cores, which share a cache: what has left a core's own cache is there for both.
+const CACHED_BY_ONE: usize = 512 << 10;
+
+/// Cores for which a line comes back sooner than this, in nanoseconds, are near each other.
+const NEAR_NS: f64 = 10.0;
+
+/// As many lines of listed cells, beyond those that their bytes would fill, make the distance of two cores worth a measurement.
+pub(crate) const SCATTERED: usize = 64;
 
 /// Threads that take turns on cores pack at most this many bytes of a field for a neighbour. Measured for 4 and 8 threads on 2
 /// cores: packing took 0.75 to 0.93 of the time for 1 to 66 KiB, 0.89 and 0.96 for 132 KiB, 0.95 and 1.19 for 205 KiB.
@@ -66,6 +77,17 @@ pub(crate) struct Load {
     short_runs: usize,
     /// The bytes of all other runs.
     long_runs: usize,
+    /// The cache lines of listed cells beyond those that their bytes would fill.
+    scattered_lines: usize,
+}
+
+/// How long a line takes that comes back from the core of a neighbour, and which lines do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Handover {
+    /// In nanoseconds; `None` if it is not known.
+    pub(crate) time: Option<f64>,
+    /// Whether packed cells would be written past the caches, so that lines of their message do not come back.
+    pub(crate) past_caches: bool,
 }
 
 impl Load {
@@ -85,7 +107,13 @@ impl Load {
                     let cells = layout.with_levels(cells);
                     (cells.cells() as usize * layout.components(), Some(run_of(&cells, layout)))
                 }
-                Cells::List(list) => (list.len().saturating_mul(layout.elements_of_cell(1)), None),
+                Cells::List(list) => {
+                    let elements = list.len().saturating_mul(layout.elements_of_cell(1));
+                    let lines = lines_of(list, layout, element.bytes());
+                    let filled = elements.saturating_mul(element.bytes()) / LINE_BYTES;
+                    load.scattered_lines = load.scattered_lines.saturating_add(lines.saturating_sub(filled));
+                    (elements, None)
+                }
                 Cells::ListInBox { axes, numbers } => {
                     (numbers.len().saturating_mul(layout.elements_of_cell(*axes)), None)
                 }
@@ -111,12 +139,18 @@ impl Load {
         if threads { BY_THREADS_IN_TURNS } else { BY_PROCESSES_IN_TURNS }
     }
 
-    /// Whether the cells arrive sooner packed into shared memory than copied directly. `handover` is the time in
-    /// nanoseconds in which a line comes back that the neighbour has read; `None` if it does not count or is not known.
-    pub(crate) fn is_better_packed(&self, handover: Option<f64>) -> bool {
-        let handover = handover.unwrap_or(0.0);
-        let lines = (self.long_runs.min(CACHED) / LINE_BYTES) as f64;
-        let direct = self.short_runs as f64 * handover.max(LINE_NS) + lines * handover;
+    /// The cache lines of listed cells beyond those that their bytes would fill.
+    pub(crate) fn scattered_lines(&self) -> usize {
+        self.scattered_lines
+    }
+
+    /// Whether the cells arrive sooner packed into shared memory than copied directly.
+    pub(crate) fn is_better_packed(&self, Handover { time, past_caches }: Handover) -> bool {
+        let time = time.unwrap_or(0.0);
+        let of_runs = if past_caches { self.long_runs / LINE_BYTES } else { 0 };
+        let cached = if time < NEAR_NS { CACHED_BY_ONE } else { CACHED };
+        let lines = of_runs.saturating_add(self.scattered_lines).min(cached / LINE_BYTES) as f64;
+        let direct = self.short_runs as f64 * time.max(LINE_NS) + lines * time;
         PASS_NS_PER_BYTE * (self.bytes as f64) < direct
     }
 }
@@ -127,8 +161,28 @@ impl Sum for Load {
             bytes: all.bytes.saturating_add(load.bytes),
             short_runs: all.short_runs.saturating_add(load.short_runs),
             long_runs: all.long_runs.saturating_add(load.long_runs),
+            scattered_lines: all.scattered_lines.saturating_add(load.scattered_lines),
         })
     }
+}
+
+/// The number of cache lines that listed cells touch, if the first element of their block is the first of a line.
+fn lines_of(list: &Arc<[u32]>, layout: &BlockLayout, element_bytes: usize) -> usize {
+    let (stride, rows) = layout.rows(list);
+    let of_cell = layout.elements_of_cell(1).max(1);
+    // Elements of a cell that lie side by side: all of them, or those before the next cell.
+    let run = usize::try_from(stride.unsigned_abs()).map_or(of_cell, |stride| stride.clamp(1, of_cell));
+    let (mut lines, mut last) = (0usize, None);
+    for &row in rows.iter() {
+        let first = i64::from(row).saturating_mul(stride).saturating_mul(element_bytes as i64);
+        let past = first.saturating_add((run * element_bytes) as i64);
+        let touched = first.div_euclid(LINE_BYTES as i64)..(past - 1).div_euclid(LINE_BYTES as i64) + 1;
+        lines = lines.saturating_add(
+            (touched.end - touched.start) as usize - usize::from(last == Some(touched.start)),
+        );
+        last = Some(touched.end - 1);
+    }
+    lines.saturating_mul(of_cell / run)
 }
 
 /// The number of contiguous elements in each run of a box.
@@ -152,22 +206,59 @@ fn run_of(cells: &IndexBox, layout: &BlockLayout) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Orientation;
 
+    const NONE: Load = Load { bytes: 0, short_runs: 0, long_runs: 0, scattered_lines: 0 };
     /// Cells in runs of 256 bytes, and in runs of 8.
-    const PLANE: Load = Load { bytes: 1 << 14, short_runs: 0, long_runs: 1 << 14 };
-    const COLUMN: Load = Load { bytes: 1 << 14, short_runs: 1 << 11, long_runs: 0 };
+    const PLANE: Load = Load { bytes: 1 << 14, long_runs: 1 << 14, ..NONE };
+    const COLUMN: Load = Load { bytes: 1 << 14, short_runs: 1 << 11, ..NONE };
+
+    fn past_caches(time: Option<f64>) -> Handover {
+        Handover { time, past_caches: true }
+    }
 
     #[test]
     fn long_runs_are_packed_between_distant_cores_alone() {
-        let chosen = [None, Some(4.0), Some(10.0), Some(25.0), Some(40.0)];
+        let chosen = [None, Some(4.0), Some(10.0), Some(25.0), Some(40.0)].map(past_caches);
         assert_eq!(chosen.map(|time| PLANE.is_better_packed(time)), [false, false, false, true, true]);
         assert!(chosen.iter().all(|time| COLUMN.is_better_packed(*time)));
+        assert!(!PLANE.is_better_packed(Handover { time: Some(40.0), past_caches: false }));
     }
 
     #[test]
     fn what_is_more_than_caches_hold_is_copied_straight() {
-        let plane = |bytes| Load { bytes, short_runs: 0, long_runs: bytes };
-        assert!(plane(CACHED).is_better_packed(Some(25.0)));
-        assert!(!plane(4 * CACHED).is_better_packed(Some(40.0)));
+        let plane = |bytes| Load { bytes, long_runs: bytes, ..NONE };
+        assert!(plane(CACHED).is_better_packed(past_caches(Some(25.0))));
+        assert!(!plane(4 * CACHED).is_better_packed(past_caches(Some(40.0))));
+    }
+
+    /// 500 cells, of which each is 10 rows behind the one before; `levels` values of a cell lie side by side, or apart.
+    fn listed(levels: usize, side_by_side: bool) -> Load {
+        let list: Arc<[u32]> = (0..500).map(|cell| 10 * cell).collect();
+        let piece = Piece {
+            source_domain: 0,
+            source: Cells::List(Arc::clone(&list)),
+            target_domain: 0,
+            target: Cells::List(list),
+            orientation: Orientation::default(),
+        };
+        let cells = IndexBox::new([0, 0], [5000, levels as i64]);
+        let strides = if side_by_side { [levels as i64, 1] } else { [1, 5000] };
+        let layout = BlockLayout::new(cells, cells, strides, 1, 1).unwrap();
+        Load::of(&[piece], (0, [&layout]), ElementType::F64)
+    }
+
+    #[test]
+    fn lines_of_listed_cells_are_counted() {
+        assert_eq!(listed(1, true), Load { bytes: 4000, long_runs: 4000, scattered_lines: 500 - 62, ..NONE });
+        // Rows of 80 bytes begin in the middle of a line.
+        assert_eq!(listed(80, true).scattered_lines, 0);
+        assert_eq!(listed(80, false).scattered_lines, 80 * 500 - 80 * 500 / 8);
+        let near = Handover { time: Some(5.0), past_caches: false };
+        assert!(listed(1, true).is_better_packed(near));
+        assert!(!listed(80, true).is_better_packed(near));
+        // Their lines have left a core's own cache.
+        assert!(!listed(80, false).is_better_packed(near));
+        assert!(listed(80, false).is_better_packed(Handover { time: Some(15.0), ..near }));
     }
 }

@@ -19,8 +19,8 @@
 use std::ops::Range;
 
 use super::BlockLayout;
-use super::Load;
 use super::byte_ranges::{merged, ranges_of};
+use super::{Handover, Load};
 use crate::device::Pointer;
 use crate::element::ElementType;
 use crate::pattern::{Pattern, Piece};
@@ -116,7 +116,7 @@ fn few_ranges(
     let (mut shared, mut any_left) = (Vec::new(), false);
     for (_, pieces) in pieces.filter(|(peer, _)| transport.is_near(*peer)) {
         let layouts = blocks.iter().map(|(_, layout)| layout);
-        if Load::of(&pieces, (first, layouts), element).is_better_packed(None) {
+        if Load::of(&pieces, (first, layouts), element).is_better_packed(Handover::default()) {
             continue;
         }
         let with = |pieces: &[Piece]| {

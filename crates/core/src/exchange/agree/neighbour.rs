@@ -15,7 +15,7 @@ use crate::exchange::ways::offer::{
     kept_message, lent_word,
 };
 use crate::exchange::ways::words::windows::StreamWord;
-use crate::field::{BoundField, End, Load, PAST_CACHES};
+use crate::field::{BoundField, End, Handover, Load, PAST_CACHES, SCATTERED};
 use crate::log;
 use crate::pattern::Pattern;
 use crate::transport::{Reach, TransportError, Window};
@@ -61,12 +61,18 @@ impl PartFields {
         });
         let fields: Vec<FieldOffer> = fields.collect();
         let packs = lends && self.packs(to);
+        let straight = fields.iter().filter(|offer| offer.handle.is_some() || offer.published);
+        let load: Load = straight.map(|offer| offer.load).sum();
+        let past_caches = load.bytes() >= PAST_CACHES;
         let offer = Offer {
             shares: lends,
             packs,
             is_staged: self.is_staged(pattern),
             has_words: self.device.has_words(),
-            counts_distance: on_host && path == DataPath::Quickest && Self::counts_distance(&fields),
+            counts_distance: on_host
+                && path == DataPath::Quickest
+                && (past_caches || load.scattered_lines() >= SCATTERED),
+            past_caches,
             fields,
         };
         Ok((offer, published))
@@ -76,13 +82,6 @@ impl PartFields {
     /// have done their work when a call returns.
     fn shares_memory(&self, pattern: &Pattern) -> bool {
         pattern.reversal().is_none() || self.device.info().runs_on_host()
-    }
-
-    /// Whether the distance of two cores counts for fields that are offered to be copied straight: packed, they would be
-    /// written past the caches.
-    fn counts_distance(offers: &[FieldOffer]) -> bool {
-        let straight = offers.iter().filter(|offer| offer.handle.is_some() || offer.published);
-        straight.map(|offer| offer.load.bytes()).fold(0, usize::saturating_add) >= PAST_CACHES
     }
 
     /// Returns the windows that are lent for an answer. Maps the memory of the answer's token; `None` if it cannot be
@@ -237,7 +236,7 @@ impl PartFields {
         near: bool,
         reachable: &[bool],
     ) -> Vec<Way> {
-        let handover = offer.counts_distance.then(|| from.pattern.comm().handovers().of(from.peer)).flatten();
+        let handover = Self::handover(from, offer);
         let packs = near && offer.packs && self.device.info().runs_on_host();
         let in_turns = self.packed_in_turns(path, from);
         let fields = self.fields.iter().zip(&offer.fields).zip(reachable);
@@ -255,6 +254,12 @@ impl PartFields {
         ways.collect()
     }
 
+    /// How long lines take that come back from the neighbour, if that counts.
+    fn handover(from: Neighbour<'_>, offer: &Offer) -> Handover {
+        let time = offer.counts_distance.then(|| from.pattern.comm().handovers().of(from.peer)).flatten();
+        Handover { time, past_caches: offer.past_caches }
+    }
+
     /// If this rank and a neighbour take turns on the cores with others, and the program asks for no path: the most bytes of a
     /// field that are packed in place of lending it.
     fn packed_in_turns(&self, path: DataPath, neighbour: Neighbour<'_>) -> Option<usize> {
@@ -268,9 +273,10 @@ impl PartFields {
     fn prefers_left(&self, path: DataPath, Offered { from, offer }: Offered<'_>) -> bool {
         let load =
             || offer.fields.iter().filter(|field| field.published).map(|field| field.load).sum::<Load>();
-        let handover = || from.pattern.comm().handovers().of(from.peer);
-        let is_better =
-            || offer.counts_distance && handover().is_some_and(|time| load().is_better_packed(Some(time)));
+        let is_better = || {
+            let handover = Self::handover(from, offer);
+            handover.time.is_some() && load().is_better_packed(handover)
+        };
         self.device.info().runs_on_host() && (path == DataPath::Shared || is_better())
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Traffic;
-use crate::field::Load;
+use crate::field::{Handover, Load};
 
 /// How data gets to other ranks. Between ranks that share memory, `Quickest` takes the first of these paths that is
 /// possible for a field and its neighbour, unless the next one is quicker: direct copies, shared memory, messages.
@@ -87,9 +87,8 @@ impl Way {
 }
 
 impl DataPath {
-    /// Chooses the way of a field, given whether direct copies and shared memory are possible, and the time of a
-    /// [handover](Load::is_better_packed).
-    pub(crate) fn choose(self, direct: bool, shared: bool, load: &Load, handover: Option<f64>) -> Way {
+    /// Chooses the way of a field, given whether direct copies and shared memory are possible.
+    pub(crate) fn choose(self, direct: bool, shared: bool, load: &Load, handover: Handover) -> Way {
         let packed = match self {
             DataPath::Quickest => load.is_better_packed(handover),
             DataPath::Direct => false,

@@ -37,6 +37,8 @@ pub(crate) struct Offer {
     pub(crate) has_words: bool,
     /// Whether the distance of the two cores counts for fields that the neighbour maps.
     pub(crate) counts_distance: bool,
+    /// Whether these fields, packed, would be written past the caches.
+    pub(crate) past_caches: bool,
     pub(crate) fields: Vec<FieldOffer>,
 }
 
