@@ -232,7 +232,7 @@ mod tests {
         assert!(!plane(4 * CACHED).is_better_packed(past_caches(Some(40.0))));
     }
 
-    /// 500 cells, of which each is 10 rows behind the one before; `levels` values of a cell lie side by side, or apart.
+    /// 500 cells, each 10 rows behind the one before; `levels` values of a cell lie side by side, or apart.
     fn listed(levels: usize, side_by_side: bool) -> Load {
         let list: Arc<[u32]> = (0..500).map(|cell| 10 * cell).collect();
         let piece = Piece {

@@ -126,8 +126,8 @@ impl Simulated {
     }
 }
 
-// SAFETY: memory of channels is touched by the transport within alone, between its `post` and the `test` that finds the message complete,
-// after which a receiver is told later.
+// SAFETY: the transport within alone touches memory of channels, between its `post` and the `test` that finds the message complete; this
+// one says so later to a receiver.
 unsafe impl Transport for Simulated {
     fn rank(&self) -> usize {
         self.inner.rank()
