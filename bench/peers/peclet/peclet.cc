@@ -4,7 +4,6 @@
  *   each rank; all fields in one exchange.
  * - GridHalo, with Kokkos: an exchange for each field, on one node through shared memory.
  */
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -113,11 +112,8 @@ struct WithKokkos {
 };
 
 void *create_with_kokkos(int comm, const void *problem) {
-    if (!Kokkos::is_initialized()) {
-        Kokkos::initialize();
-        /* It is finalized by the process alone, since contestants come and go. */
-        std::atexit([] { Kokkos::finalize(); });
-    }
+    /* Nothing finalizes it: ranks end without destructors. */
+    if (!Kokkos::is_initialized()) Kokkos::initialize();
     auto made = std::make_unique<WithKokkos>();
     if (!made->grid.set_up(MPI_Comm_f2c(comm), static_cast<const peers_case *>(problem))) return nullptr;
     for (int number = 0; number < made->grid.problem->fields; number++) {

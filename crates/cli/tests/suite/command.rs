@@ -175,6 +175,7 @@ fn an_exchange_is_measured_beside_work() {
         ("--local 1,2,3,4,5", "expected 1 to 4 numbers of cells"),
         ("--network 10", "expected Gbit/s from 0.001"),
         ("--network 0,5", "such as 10,5; found `0,5`"),
+        ("--network 10,5,fast", "such as 10,5; found `10,5,fast`"),
     ] {
         let refused = bench.refusal(&format!("{arguments} --ranks 1"));
         assert!(refused.contains(text), "{arguments}: {refused}");

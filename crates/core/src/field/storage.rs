@@ -100,7 +100,7 @@ impl Storage {
             // SAFETY: the promise of the caller of `AnyField::from_raw_movable`; the lease is dropped before the owner of the
             // memory.
             if let Some(shared) = unsafe { transport.share_in_place(&ranges())? } {
-                // If another thread was first, it has a lease of the same pages, and this one is dropped.
+                // If another thread was first, its lease stays, and this one is dropped.
                 let _ = lease.set(shared);
             }
         }

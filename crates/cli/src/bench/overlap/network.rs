@@ -93,9 +93,9 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Network, String> {
-        let numbers: Vec<f64> = text.split(',').map_while(|number| number.trim().parse().ok()).collect();
-        match numbers[..] {
-            [gigabits_per_second, latency_us]
+        let numbers: Option<Vec<f64>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[gigabits_per_second, latency_us])
                 if (1e-3..=1e6).contains(&gigabits_per_second) && (0.0..=1e6).contains(&latency_us) =>
             {
                 Ok(Network { gigabits_per_second, latency_us })
