@@ -112,7 +112,7 @@ struct WithKokkos {
 };
 
 void *create_with_kokkos(int comm, const void *problem) {
-    /* Nothing finalizes it: ranks end without destructors. */
+    /* It is never ended: ranks end without destructors. */
     if (!Kokkos::is_initialized()) Kokkos::initialize();
     auto made = std::make_unique<WithKokkos>();
     if (!made->grid.set_up(MPI_Comm_f2c(comm), static_cast<const peers_case *>(problem))) return nullptr;
