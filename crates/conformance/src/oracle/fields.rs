@@ -2,7 +2,8 @@
 
 use haloport_core::device::{Device, Pointer};
 use haloport_core::{
-    AnyField, BlockLayout, BorrowedField, Element, FieldError, FieldLayout, FieldSet, SourceTarget,
+    AnyField, BlockLayout, BorrowedField, Element, FieldError, FieldLayout, FieldSet, SourceTarget, View,
+    ViewMut,
 };
 
 use super::truth::{Described, Filled};
@@ -177,35 +178,50 @@ fn verify<D: Device>(
 
 impl<T: Element, D: Device> CaseField for Borrowed<'_, T, D> {
     fn prepare(&mut self, round: u64) -> Result<(), Failure> {
-        let Described { oracle, number, .. } = self.described;
-        let seed = oracle.seed(number, round);
         for (domain, layout) in self.layouts.iter().enumerate() {
-            self.field.view_mut(domain)?.fill_with(|cell, component| {
-                let name = oracle.name(domain, layout, cell, false);
-                let value = name.map_or([UNTOUCHED; 16], |name| value(seed, &name, component));
-                bytemuck::pod_read_unaligned(&value[..size_of::<T>()])
-            });
+            prepare_view(self.field.view_mut(domain)?, &self.described, round, domain, layout);
         }
         Ok(())
     }
 
     fn verify(&self, round: u64, after: bool) -> Result<(), Failure> {
-        let size = size_of::<T>();
         for (domain, layout) in self.layouts.iter().enumerate() {
-            let view = self.field.view(domain)?;
             let expected = image(&self.described, round, domain, layout, after);
-            let mut found = vec![UNTOUCHED; expected.len()];
-            for_each_cell(&layout.allocated(), |cell| {
-                for component in 0..layout.components() {
-                    if let (Some(offset), Some(value)) =
-                        (layout.offset(cell, component), view.component(cell, component))
-                    {
-                        found[offset as usize * size..][..size].copy_from_slice(bytemuck::bytes_of(&value));
-                    }
-                }
-            });
+            let found = image_of_view(self.field.view(domain)?, layout, expected.len());
             compare(&self.described, &found, &expected, domain, layout)?;
         }
         Ok(())
     }
+}
+
+fn prepare_view<T: Element>(
+    mut view: ViewMut<'_, T>,
+    described: &Described<'_>,
+    round: u64,
+    domain: usize,
+    layout: &BlockLayout,
+) {
+    let Described { oracle, number, .. } = *described;
+    let seed = oracle.seed(number, round);
+    view.fill_with(|cell, component| {
+        let name = oracle.name(domain, layout, cell, false);
+        let value = name.map_or([UNTOUCHED; 16], |name| value(seed, &name, component));
+        bytemuck::pod_read_unaligned(&value[..size_of::<T>()])
+    });
+}
+
+/// The memory of a block, of that many bytes, as its view shows it.
+fn image_of_view<T: Element>(view: View<'_, T>, layout: &BlockLayout, bytes: usize) -> Vec<u8> {
+    let size = size_of::<T>();
+    let mut image = vec![UNTOUCHED; bytes];
+    for_each_cell(&layout.allocated(), |cell| {
+        for component in 0..layout.components() {
+            if let (Some(offset), Some(value)) =
+                (layout.offset(cell, component), view.component(cell, component))
+            {
+                image[offset as usize * size..][..size].copy_from_slice(bytemuck::bytes_of(&value));
+            }
+        }
+    });
+    image
 }

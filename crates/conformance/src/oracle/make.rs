@@ -90,15 +90,18 @@ fn make_lent<'m, T: Element, D: Device>(
     vector: &[usize],
     memory: &'m mut Memory,
 ) -> Result<Box<dyn CaseField + 'm>, Failure> {
+    let blocks = lend::<T>(&layouts, memory);
+    let field = BorrowedField::new(device, blocks)?.with_vector(vector)?;
+    Ok(Box::new(Borrowed { described, field, layouts }))
+}
+
+/// Makes the memory of blocks, and lends it.
+fn lend<'m, T: Element>(layouts: &[BlockLayout], memory: &'m mut Memory) -> Vec<(&'m mut [T], BlockLayout)> {
     let untouched = u128::from_ne_bytes([UNTOUCHED; 16]);
     let words = |layout: &BlockLayout| (layout.span().1 as usize * size_of::<T>()).div_ceil(16);
     *memory = layouts.iter().map(|layout| vec![untouched; words(layout)]).collect();
-    let blocks = memory
-        .iter_mut()
-        .zip(&layouts)
-        .map(|(memory, layout)| (bytemuck::cast_slice_mut::<u128, T>(memory), layout.clone()));
-    let field = BorrowedField::new(device, blocks)?.with_vector(vector)?;
-    Ok(Box::new(Borrowed { described, field, layouts }))
+    let slices = memory.iter_mut().map(|memory| bytemuck::cast_slice_mut::<u128, T>(memory));
+    slices.zip(layouts.iter().cloned()).collect()
 }
 
 /// Makes one field that owns its memory.

@@ -77,6 +77,14 @@ where
     T: Send,
     F: Fn(Communicator) -> Result<T, Error> + Sync,
 {
+    run_with_results(ranks, &body)
+}
+
+/// The part of [`run_ranks`] that depends on the type of the results alone: programs have more bodies than types.
+fn run_with_results<T: Send>(
+    ranks: usize,
+    body: &(dyn Fn(Communicator) -> Result<T, Error> + Sync),
+) -> Result<Vec<T>, RanksError> {
     let (world, limits) = start(ranks)?;
     let results: Vec<Mutex<Option<T>>> = (0..ranks).map(|_| Mutex::default()).collect();
     run_threads(ranks, world, limits, &|comm| {
@@ -89,7 +97,7 @@ where
     Ok(results.into_iter().filter_map(|result| lock(&result).take()).collect())
 }
 
-/// The part of [`run_ranks`] that does not depend on types, which is compiled once.
+/// The part that does not depend on types, which is compiled once.
 fn run_threads(
     ranks: usize,
     world: Arc<World>,

@@ -61,19 +61,17 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         device: &D,
         blocks: impl IntoIterator<Item = (&'m mut [T], BlockLayout)>,
     ) -> Result<Self, FieldError> {
-        if !device.info().host_accessible || device.info().asynchronous {
+        let info = device.info();
+        if !info.host_accessible || info.asynchronous {
             return Err(FieldError::NotLendable { device: device.id() });
         }
-        let mut lent = SmallVec::new();
-        for (slice, layout) in blocks {
-            check_slice(slice.len(), &layout)?;
-            lent.push((Pointer::new(slice.as_mut_ptr().cast()), layout));
-        }
-        // Odd, unlike the addresses that identify other fields.
-        static NUMBER: AtomicUsize = AtomicUsize::new(1);
-        let identity = NUMBER.fetch_add(2, Ordering::Relaxed);
-        let (device, vector) = (device.clone(), VectorAxes::default());
-        Ok(BorrowedField { device, identity, blocks: lent, vector, slices: PhantomData })
+        Ok(BorrowedField {
+            device: device.clone(),
+            identity: new_identity(),
+            blocks: lent_blocks(blocks)?,
+            vector: VectorAxes::default(),
+            slices: PhantomData,
+        })
     }
 
     /// Declares vector components, as [`Field::with_vector`](super::Field::with_vector) does.
@@ -130,6 +128,24 @@ impl<'m, T: Element, D: Device> BorrowedField<'m, T, D> {
         let count = self.blocks.len();
         self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
     }
+}
+
+/// The addresses of slices that hold their blocks. Compiled for types of elements, not for devices.
+fn lent_blocks<'m, T: 'm>(
+    blocks: impl IntoIterator<Item = (&'m mut [T], BlockLayout)>,
+) -> Result<SmallVec<[(Pointer, BlockLayout); 1]>, FieldError> {
+    let mut lent = SmallVec::new();
+    for (slice, layout) in blocks {
+        check_slice(slice.len(), &layout)?;
+        lent.push((Pointer::new(slice.as_mut_ptr().cast()), layout));
+    }
+    Ok(lent)
+}
+
+/// A number that differs from that of any other field: odd, unlike the addresses that identify other fields.
+fn new_identity() -> usize {
+    static NUMBER: AtomicUsize = AtomicUsize::new(1);
+    NUMBER.fetch_add(2, Ordering::Relaxed)
 }
 
 /// Checks that a slice of that many elements holds a block. Compiled once, for all types of elements.
