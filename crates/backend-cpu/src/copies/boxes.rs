@@ -3,6 +3,7 @@
 use haloport_core::device::{BoxCopy, Pointer, SignChange};
 
 use crate::copies::lines::{Store, copy_line, copy_rows, for_each_line, match_run_bytes, step};
+use crate::copies::wide;
 
 /// Runs a box copy on the calling thread, between the given `ends`: the addresses of its first element in the source
 /// and in the target.
@@ -13,6 +14,10 @@ pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy, ends: (Pointer, Pointer))
     if let Some(change) = copy.sign_change() {
         // SAFETY: the caller's promise.
         return unsafe { S::run_negated(copy, ends, change) };
+    }
+    if wide::suits_box::<S>(copy.run_bytes()) {
+        // SAFETY: the length suits; the caller's promise.
+        return unsafe { wide::run_box::<S>(copy, ends) };
     }
     // The size of a run is known before the loops.
     macro_rules! run {

@@ -11,6 +11,7 @@ use num_complex::Complex;
 
 use crate::copies::lines::{Store, for_each_line};
 use crate::copies::numbers::{Max, Min, Negated, Number, Operation, Sum};
+use crate::copies::wide::STEP;
 
 /// What is made of a [`Store`] whose type is chosen at run time.
 pub(crate) trait ForStore {
@@ -74,6 +75,7 @@ struct Run<const N: usize>([u8; N]);
 
 impl<T: Number, O: Operation<T>> Store for Combining<T, O> {
     const THROUGH_CACHES: bool = true;
+    const COMPUTES: bool = true;
     const UNIT: usize = size_of::<T>();
     const LONGEST: usize = if T::IS_COMMON { 4 * size_of::<T>() } else { 0 };
 
@@ -96,8 +98,14 @@ impl<T: Number, O: Operation<T>> Store for Combining<T, O> {
 
     #[inline(always)]
     unsafe fn copy_wide(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { combine::<T, O>(from, to, bytes) };
+        let mut at = 0;
+        while at + STEP <= bytes {
+            // SAFETY: the step lies within the run.
+            unsafe { Self::copy_run::<STEP>(from.add(at), to.add(at)) };
+            at += STEP;
+        }
+        // SAFETY: the caller's promise, for the rest of the run.
+        unsafe { combine::<T, O>(from.add(at), to.add(at), bytes - at) };
     }
 
     unsafe fn run_negated(copy: &BoxCopy, ends: (Pointer, Pointer), _change: SignChange) {

@@ -7,6 +7,9 @@ pub(crate) trait Store {
     /// Whether it writes through the caches: written lines first come into them, so that fetching them ahead helps.
     const THROUGH_CACHES: bool;
 
+    /// Whether it computes, which wide registers do faster. Long runs that are copied as they are are left to the C library.
+    const COMPUTES: bool = false;
+
     /// Runs are a multiple of this many bytes long; those of at most `LONGEST` have loops of their own (see [`has_loops`]).
     const UNIT: usize = 1;
     const LONGEST: usize = usize::MAX;

@@ -1,11 +1,11 @@
-//! Listed rows of a few cache lines, copied or combined by wide registers.
+//! Rows of a few cache lines, copied or combined by wide registers.
 //!
 //! The C library chooses a way by the length at each call, which takes about as long as copying such a row. Here the way
 //! is chosen once for many rows.
 
-use haloport_core::device::{CopyRows, Pointer};
+use haloport_core::device::{BoxCopy, CopyRows, Pointer};
 
-use crate::copies::lines::Store;
+use crate::copies::lines::{Store, for_each_line};
 
 /// The bytes that one step copies.
 pub(crate) const STEP: usize = 64;
@@ -15,11 +15,38 @@ const LONG: usize = 2048;
 
 /// Whether [`copy_listed`] copies rows of this length on this processor.
 pub(crate) fn suits(bytes: usize) -> bool {
+    (STEP..LONG).contains(&bytes) && has_registers()
+}
+
+/// Whether [`run_box`] writes rows of this length on this processor in less time than plain loops: if the store computes.
+pub(crate) fn suits_box<S: Store>(bytes: usize) -> bool {
+    S::COMPUTES && bytes >= STEP && has_registers()
+}
+
+fn has_registers() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let has_registers = std::arch::is_x86_feature_detected!("avx2");
+    return std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(target_arch = "x86_64"))]
-    let has_registers = false;
-    (STEP..LONG).contains(&bytes) && has_registers
+    return false;
+}
+
+/// Writes the rows of a box between these addresses of its first element.
+///
+/// # Safety
+/// The length [`suits_box`], which also says that the processor has the registers. The rest as for
+/// [`run_box`](crate::copies::boxes::run_box).
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
+pub(crate) unsafe fn run_box<S: Store>(copy: &BoxCopy, ends: (Pointer, Pointer)) {
+    let bytes = copy.run_bytes();
+    for_each_line(copy, ends, |source, target, line| {
+        let (mut from, mut to) = (source.as_ptr(), target.as_ptr());
+        for _ in 0..line.extent {
+            // SAFETY: the run lies within the box, which the caller promised.
+            unsafe { S::copy_wide(from, to, bytes) };
+            from = from.wrapping_offset(line.source_stride);
+            to = to.wrapping_offset(line.target_stride);
+        }
+    });
 }
 
 /// Writes listed rows. `source` and `target` are the addresses of row 0.
