@@ -1,4 +1,4 @@
-//! Rows of a few cache lines, copied or combined by wide registers.
+//! Rows by wide registers: listed rows of a few cache lines, copied or combined, and rows of boxes that are combined.
 //!
 //! The C library chooses a way by the length at each call, which takes about as long as copying such a row. Here the way
 //! is chosen once for many rows.
