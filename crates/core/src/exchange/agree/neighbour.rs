@@ -257,7 +257,8 @@ impl PartFields {
     /// How long lines take that come back from the neighbour, if that counts.
     fn handover(from: Neighbour<'_>, offer: &Offer) -> Handover {
         let time = offer.counts_distance.then(|| from.pattern.comm().handovers().of(from.peer)).flatten();
-        Handover { time, past_caches: offer.past_caches }
+        let combined = from.pattern.reversal().is_some();
+        Handover { time, past_caches: offer.past_caches, combined }
     }
 
     /// If this rank and a neighbour take turns on the cores with others, and the program asks for no path: the most bytes of a
