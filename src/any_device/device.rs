@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates, ImmediateStreams,
-    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
-    StreamMessaging, StreamWords,
+    Attached, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Engine, Gates,
+    ImmediateStreams, KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader,
+    Pointer, Priority, StreamMessaging, StreamWords,
 };
 
 use super::values::inside;
@@ -55,6 +55,10 @@ unsafe impl Device for AnyDevice {
 
     fn info(&self) -> &DeviceInfo {
         AnyDevice::info(self)
+    }
+
+    fn engine(&self) -> Engine<Self> {
+        Engine::of(self)
     }
 
     fn attach(&self) -> Result<Attached, DeviceError> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use haloport_core::device::{
-    Capabilities, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Event,
+    Capabilities, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Engine, Event,
     KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, Stream,
 };
 use rayon::prelude::*;
@@ -157,6 +157,10 @@ unsafe impl Device for CpuDevice {
 
     fn info(&self) -> &DeviceInfo {
         &self.inner.info
+    }
+
+    fn engine(&self) -> Engine<Self> {
+        Engine::of(self)
     }
 
     fn default_stream(&self) -> CpuStream {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates,
+    Attached, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Engine, Gates,
     KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
     StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords, WordOperation,
 };
@@ -142,6 +142,10 @@ unsafe impl Device for CudaDevice {
 
     fn info(&self) -> &DeviceInfo {
         &self.opened.info
+    }
+
+    fn engine(&self) -> Engine<Self> {
+        Engine::of(self)
     }
 
     fn attach(&self) -> Result<Attached, DeviceError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haloport_core::device::dialect::FILL;
 use haloport_core::device::{
-    CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams,
+    CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Engine, Gates, ImmediateStreams,
     KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
 };
 
@@ -151,6 +151,10 @@ unsafe impl Device for SyclDevice {
 
     fn info(&self) -> &DeviceInfo {
         self.opened.info()
+    }
+
+    fn engine(&self) -> Engine<Self> {
+        Engine::of(self)
     }
 
     fn default_stream(&self) -> SyclStream {

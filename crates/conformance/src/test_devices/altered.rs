@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haloport_core::device::{
-    Attached, Buffer, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Gates,
-    ImmediateStreams, KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader,
-    Pointer, Priority, StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging, StreamWords,
-    WordOperation, offered,
+    Attached, Buffer, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceId, DeviceInfo, Engine,
+    Gates, ImmediateStreams, KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind,
+    NextReader, Pointer, Priority, StreamGroup, StreamMessages, StreamMessagesOffer, StreamMessaging,
+    StreamWords, WordOperation, offered,
 };
 
 /// A device `D` with an alteration.
@@ -155,6 +155,10 @@ unsafe impl<D: Device, A: Alteration<D>> Device for Altered<D, A> {
 
     fn info(&self) -> &DeviceInfo {
         self.alteration.info(self.device.info())
+    }
+
+    fn engine(&self) -> Engine<Self> {
+        Engine::of(self)
     }
 
     fn attach(&self) -> Result<Attached, DeviceError> {

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::{
-    Attached, Buffer, Combining, CopyItem, DeviceError, DeviceId, DeviceInfo, Event, Gates, ImmediateStreams,
-    KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader, Pointer, Priority,
-    Stream, StreamMessaging, StreamWords,
+    Attached, Buffer, Combining, CopyItem, DeviceError, DeviceId, DeviceInfo, Engine, Event, Gates,
+    ImmediateStreams, KernelArgument, KernelSource, LaunchConfig, MemoryExport, MemoryKind, NextReader,
+    Pointer, Priority, Stream, StreamMessaging, StreamWords,
 };
 
 /// A processor with memory, streams and kernels. Cloning gives another handle to the same device.
@@ -17,7 +17,7 @@ use super::{
 ///
 /// # What each device has
 /// The author of a backend writes
-/// - `info`;
+/// - `info`, and `engine`, which is always the same line;
 /// - for streams: `default_stream`, `create_stream`, `borrow_stream`, `synchronize`, `synchronize_all`;
 /// - for events: `create_event`, `record`, `stream_wait`, `host_wait`, `query`, `elapsed`;
 /// - for memory: `allocate`, `copy`, `write`, `read`, `fill`, `bind_copies`, `run_copies`;
@@ -65,6 +65,10 @@ pub unsafe trait Device: Clone + Debug + Send + Sync + 'static {
 
     /// The properties of the device.
     fn info(&self) -> &DeviceInfo;
+
+    /// [`Engine::of`]`(self)`, which exchanges the fields on the device. It is compiled with this method: once, in the crate
+    /// of the backend.
+    fn engine(&self) -> Engine<Self>;
 
     /// The identity of the device.
     fn id(&self) -> DeviceId {

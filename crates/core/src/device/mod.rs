@@ -14,6 +14,7 @@ mod attached;
 mod cache;
 mod copy;
 pub mod dialect;
+mod engine;
 mod error;
 mod info;
 mod interface;
@@ -31,6 +32,7 @@ pub use copy::{
     Anchors, BoxCopy, Combine, CombineItem, CopyAxis, CopyItem, CopyRows, IndexedCopy, MAX_COPY_AXES,
     NextReader, SignChange,
 };
+pub use engine::Engine;
 pub use error::DeviceError;
 pub use info::{Capabilities, DeviceId, DeviceInfo};
 pub use interface::Device;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use haloport_core::device::{
-    Capabilities, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Gates, ImmediateStreams,
-    KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority, offered,
+    Capabilities, CombineItem, Combining, CopyItem, Device, DeviceError, DeviceInfo, Engine, Gates,
+    ImmediateStreams, KernelArgument, KernelSource, LaunchConfig, MemoryKind, NextReader, Pointer, Priority,
+    offered,
 };
 
 use super::event::QueuedEvent;
@@ -113,6 +114,10 @@ unsafe impl<D: Device> Device for Queued<D> {
 
     fn info(&self) -> &DeviceInfo {
         &self.inner.info
+    }
+
+    fn engine(&self) -> Engine<Self> {
+        Engine::of(self)
     }
 
     fn default_stream(&self) -> QueuedStream {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::device::{Device, DeviceId, Pointer};
 use crate::element::ElementType;
 use crate::exchange::options::ExchangeError;
-use crate::exchange::ways::{PartDevice, PartFields};
+use crate::exchange::ways::{PartDevice, PartFields, part_device};
 use crate::field::{BlockLayout, BoundField, FieldError, FieldRef, SourceField, Storage, VectorAxes};
 
 /// The device, the element type and the layouts of a field, without its memory: what
@@ -27,7 +27,7 @@ impl FieldLayout {
     /// [`FieldBuilder::layouts`](crate::FieldBuilder::layouts) returns those of a new field,
     /// [`BlockLayout::of_array`] that of an array.
     pub fn new<D: Device>(device: &D, element: ElementType, blocks: Vec<BlockLayout>) -> FieldLayout {
-        let (device, vector) = (Arc::new(device.clone()), VectorAxes::default());
+        let (device, vector) = (part_device(device), VectorAxes::default());
         FieldLayout { device, element, vector, blocks, source: None, pattern: 0 }
     }
 
@@ -102,7 +102,7 @@ impl LayoutSet {
     /// Adds the layouts of a field of the pattern with this number in a set.
     pub(crate) fn add<D: Device>(&mut self, device: &D, field: &FieldRef<'_>, pattern: usize) {
         let bound = BoundField { pattern, ..self.expect(expected(device.id(), field)) };
-        PartFields::add(&mut self.parts, Arc::new(device.clone()), self.expected.len() - 1, bound);
+        PartFields::add(&mut self.parts, part_device(device), self.expected.len() - 1, bound);
     }
 
     /// Adds the layouts of a field and of the field from which its cells are read.
@@ -118,7 +118,7 @@ impl LayoutSet {
         let to = self.expect(expected(device.id(), target));
         let number = self.expected.len() - 1;
         let bound = BoundField { pattern, ..joined(from, to, misfit) };
-        PartFields::add(&mut self.parts, Arc::new(device.clone()), number, bound);
+        PartFields::add(&mut self.parts, part_device(device), number, bound);
     }
 
     /// What fields must be like when the plan is started.

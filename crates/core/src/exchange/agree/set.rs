@@ -6,7 +6,7 @@ use super::layouts::{LayoutSet, PassedFields};
 use crate::device::{Device, DeviceId};
 use crate::element::Element;
 use crate::exchange::options::ExchangeError;
-use crate::exchange::ways::PartFields;
+use crate::exchange::ways::{PartFields, part_device};
 use crate::field::{AnyField, BorrowedField, BoundField, Field, FieldRef};
 
 /// The fields of one exchange: a field, or a tuple, an array or a vector of sets of fields. For a struct of fields,
@@ -99,7 +99,7 @@ impl Binder {
             Mode::Pass(passed) => passed.take(device.id(), identity, &field()),
             Mode::Collect { parts, identities } => {
                 let bound = BoundField { pattern: self.pattern, ..field().bound() };
-                PartFields::add(parts, Arc::new(device.clone()), identities.len(), bound);
+                PartFields::add(parts, part_device(device), identities.len(), bound);
                 identities.push(identity);
             }
             Mode::CollectLayouts(layouts) => layouts.add(device, &field(), self.pattern),
@@ -119,7 +119,7 @@ impl Binder {
                 identities.extend([from_identity, identity]);
                 let bound = to.bound_from(from, to.misfit_of(&from, same_device));
                 let bound = BoundField { pattern: self.pattern, ..bound };
-                PartFields::add(parts, Arc::new(device.clone()), identities.len() - 1, bound);
+                PartFields::add(parts, part_device(device), identities.len() - 1, bound);
             }
             Mode::CollectLayouts(layouts) => {
                 layouts.add_pair(device, (from_device, &from), &to, self.pattern);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::host::HostPart;
 use super::stream::{Points, StreamPart, Ways};
 use crate::device::{
-    Buffer, Device, DeviceError, DeviceId, DeviceInfo, MemoryKind, StreamGroup, StreamMessagesOffer,
+    Buffer, Device, DeviceError, DeviceId, DeviceInfo, Engine, MemoryKind, StreamGroup, StreamMessagesOffer,
     StreamMessaging, offered,
 };
 use crate::exchange::cells::packed::MessageSet;
@@ -34,6 +34,14 @@ use crate::transport::SharedMemory;
 /// Maximum size in bytes of a rank's copies to itself that are merged into the unpacking on asynchronous devices. For
 /// so few bytes, a launch of their own would take as long as the copies.
 const OWN_BYTES_WITH_UNPACKING: usize = 1 << 20;
+
+impl<D: Device> Engine<D> {
+    /// The engine of this device. Not for a device that another one wraps: exchanges would not go through the other one.
+    pub fn of(device: &D) -> Engine<D> {
+        let engine: Arc<dyn PartDevice> = Arc::new(device.clone());
+        Engine::new(engine)
+    }
+}
 
 impl<D: Device> PartDevice for D {
     fn info(&self) -> &DeviceInfo {

@@ -82,6 +82,13 @@ pub(crate) trait PartDevice: Debug + Send + Sync {
     ) -> Result<Box<dyn Part>, BuildError>;
 }
 
+/// The engine of the device as binding uses it.
+pub(crate) fn part_device<D: Device>(device: &D) -> Arc<dyn PartDevice> {
+    let engine = device.engine();
+    let inner = engine.get::<Arc<dyn PartDevice>>();
+    Arc::clone(inner.unwrap_or_else(|| unreachable!("`Engine::of` alone makes engines")))
+}
+
 /// The bytes of shared memory with a word: a page of its own, as devices register whole pages.
 pub(crate) const WORD_BYTES: usize = 4096;
 
