@@ -3,18 +3,17 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// What exchanges the fields on devices of type `D`: [`Engine::of`] makes it, and [`Device::engine`](super::Device::engine)
 /// returns it. So it is compiled once, with the device, and not again with each program that exchanges fields.
 pub struct Engine<D> {
-    inner: Arc<dyn Any + Send + Sync>,
+    inner: Box<dyn Any + Send + Sync>,
     device: PhantomData<fn(&D)>,
 }
 
 impl<D> Engine<D> {
     pub(crate) fn new(inner: impl Any + Send + Sync) -> Engine<D> {
-        Engine { inner: Arc::new(inner), device: PhantomData }
+        Engine { inner: Box::new(inner), device: PhantomData }
     }
 
     /// What [`new`](Engine::new) got, if it is of this type.

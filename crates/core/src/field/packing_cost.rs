@@ -89,7 +89,7 @@ pub(crate) struct Load {
     scattered_lines: usize,
 }
 
-/// How long a line takes that comes back from the core of a neighbour, and which lines do.
+/// How long a line takes that comes back from the core of a neighbour, which lines do, and what becomes of the cells.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Handover {
     /// In nanoseconds; `None` if it is not known.
