@@ -84,7 +84,7 @@ pub fn random_exchanges_on_tripolar_grids_match_geometry<D: Device>(device: &D) 
 }
 
 pub fn accumulated_halos_match_the_oracle<D: Device>(device: &D) -> Result<(), Failure> {
-    random::accumulated(device, cases(500).div_ceil(2), RANKS)?;
+    random::accumulated(device, usual(cases(500).div_ceil(2), cases(500)), RANKS)?;
     let mut info = device.info().clone();
     info.capabilities.combining = false;
     let without = with_calls(device, WithoutCombining(info));
@@ -109,7 +109,12 @@ impl<D: Device> CallAlteration<D> for WithoutCombining {
 }
 
 pub fn redistributed_cells_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {
-    random::redistributed(device, cases(500).div_ceil(2), RANKS)
+    random::redistributed(device, usual(cases(500).div_ceil(2), cases(500)), RANKS)
+}
+
+pub fn exact_sums_have_the_same_bits_on_any_number_of_ranks<D: Device>(device: &D) -> Result<(), Failure> {
+    // 50 random decompositions on each number of ranks.
+    random::exact_sums(device, 400, 8)
 }
 
 pub fn fields_of_several_patterns_match_the_oracles<D: Device>(device: &D) -> Result<(), Failure> {

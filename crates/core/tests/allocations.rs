@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::*;
-use haloport_core::device::Pointer;
+use haloport_core::device::{Combine, Pointer};
 use haloport_core::*;
 
 struct Counting;
@@ -69,6 +69,19 @@ fn count<F: FieldSet>(comm: &Communicator, exchange: &mut Exchange<F>) -> Result
     exchange.run()?;
     comm.barrier()?;
     Ok(after - before)
+}
+
+/// Allocations of all ranks during 100 exchanges that add halos to their owners.
+fn allocations_of_accumulation(ranks: usize, path: DataPath) -> usize {
+    let counts = run_ranks(ranks, |comm| -> Result<usize, Failure> {
+        let pattern = line(&comm)?;
+        let device = device()?;
+        let fields = (Numbers::new(&device, &pattern)?, Field::<i16, _>::new(&device, &pattern)?);
+        let options = BindOptions::default().accumulate(Combine::Sum).zero_halo(true).prefer(path);
+        count(&comm, &mut pattern.bind_with(fields, options)?)
+    })
+    .unwrap();
+    counts[0]
 }
 
 /// Allocations of all ranks during 100 exchanges of a plan, to which fields and memory change at each start.
@@ -163,6 +176,9 @@ fn exchanges_allocate_nothing_after_the_first_call() {
         assert_eq!(allocations_of_plans(ranks), 0, "plans of {ranks} ranks");
         assert_eq!(allocations_of_plans_at_addresses(ranks), 0, "plans at addresses of {ranks} ranks");
         assert_eq!(allocations_of_redistributions(ranks), 0, "redistributions of {ranks} ranks");
+        for path in [DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+            assert_eq!(allocations_of_accumulation(ranks, path), 0, "sums of {ranks} ranks, path {path:?}");
+        }
         for (path, borrowed) in
             [(DataPath::Quickest, false), (DataPath::Messages, false), (DataPath::Quickest, true)]
         {

@@ -2,7 +2,7 @@
 //!
 //! An exchange of numbers that are all different, from owners to halos, tells which element each halo element comes from, and
 //! with which sign. What must come back is then reckoned element by element on one list of all ranks. Values are small whole
-//! numbers, so that no order of sums changes their bits.
+//! numbers, so that no order of sums changes their bits. Then the product of an exchange and its transpose is compared.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use num_complex::Complex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{cubed_sphere, structured, tripolar, unstructured};
+use super::{cubed_sphere, structured, transposed, tripolar, unstructured};
 use crate::oracle::FieldMaker;
 use crate::{Failure, ensure};
 
-/// What is done with a field of a case.
+/// What is done with the fields of a case: there is at least one.
 pub(super) trait OnCase {
-    fn run<M: FieldMaker>(&self, pattern: &Pattern, maker: &M) -> Result<(), Failure>;
+    fn run<M: FieldMaker>(&self, pattern: &Pattern, makers: &[M]) -> Result<(), Failure>;
 }
 
 /// Collective: runs a test on a case with this number: of boxes, lists, a folded grid and a cubed sphere in turn.
@@ -37,25 +37,25 @@ pub(super) fn on_case(
     let (run, case): (Result<(), Failure>, String) = match number % 4 {
         0 => {
             let case = structured::Case::new(number, ranks, size);
-            (test.run(&case.pattern(comm)?, case.first_field()), format!("{case:?}"))
+            (test.run(&case.pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
         }
         1 => {
             let case = unstructured::Case::new(number, ranks, size);
-            (test.run(&case.whole_pattern(comm)?, case.first_field()), format!("{case:?}"))
+            (test.run(&case.whole_pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
         }
         2 => {
             let case = tripolar::Case::new(number, ranks, size);
-            (test.run(&case.pattern(comm)?, case.first_field()), format!("{case:?}"))
+            (test.run(&case.pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
         }
         _ => {
             let case = cubed_sphere::Case::new(number, ranks, size)?;
-            (test.run(&case.pattern(comm)?, case.first_field()), format!("{case:?}"))
+            (test.run(&case.pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
         }
     };
     run.map_err(|error| format!("accumulated case {number}: {error}\n{case}").into())
 }
 
-/// Collective: accumulates a field of a case with this number.
+/// Collective: accumulates the fields of a case with this number, at most two of them.
 ///
 /// # Errors
 /// The first element that is wrong on this rank, or the error of a call.
@@ -69,8 +69,9 @@ struct Oracle<'d, D> {
 }
 
 impl<D: Device> OnCase for Oracle<'_, D> {
-    fn run<M: FieldMaker>(&self, pattern: &Pattern, maker: &M) -> Result<(), Failure> {
-        check_field(self.device, pattern, maker, self.number)
+    fn run<M: FieldMaker>(&self, pattern: &Pattern, makers: &[M]) -> Result<(), Failure> {
+        check_fields(self.device, pattern, &makers[..makers.len().min(2)], self.number)?;
+        transposed::check(self.device, pattern, &makers[0], self.number)
     }
 }
 
@@ -81,10 +82,16 @@ type Sources = Vec<Vec<Option<(i64, bool)>>>;
 /// Contributions of a rank: the element to which each goes, and its value.
 type Contributions = Vec<(i64, i64)>;
 
-fn check_field<D: Device, M: FieldMaker>(
+/// What the elements of a field on this rank must be.
+struct Model {
+    sources: Sources,
+    values: Vec<Vec<i64>>,
+}
+
+fn check_fields<D: Device, M: FieldMaker>(
     device: &D,
     pattern: &Pattern,
-    maker: &M,
+    makers: &[M],
     number: u64,
 ) -> Result<(), Failure> {
     let comm = pattern.comm();
@@ -92,49 +99,48 @@ fn check_field<D: Device, M: FieldMaker>(
     let mut random = StdRng::seed_from_u64(number.wrapping_mul(0xA076_1D64_78BD_642F) ^ comm.size() as u64);
     let combines: Vec<Combine> = [Combine::Sum, Combine::Min, Combine::Max, Combine::Replace]
         .into_iter()
-        .filter(|combine| combine.is_defined_for(maker.element()))
+        .filter(|combine| makers.iter().all(|maker| combine.is_defined_for(maker.element())))
         .filter(|combine| device.combining().is_some() || *combine == Combine::Replace)
         .collect();
     let combine = combines[random.random_range(0..combines.len())];
-    let paths = [DataPath::Quickest, DataPath::Direct, DataPath::Shared, DataPath::Messages];
-    let path = paths[random.random_range(0..paths.len())];
-    let options = || BindOptions::default().accumulate(combine).zero_halo(number % 8 < 4).prefer(path);
+    let path = random_path(&mut random);
+    let zero_halo = number % 8 < 4;
+    let options = || path().accumulate(combine).zero_halo(zero_halo);
     let is_plan = random.random_bool(0.5);
 
-    let sources = sources(device, pattern, maker)?;
-    let mut field = maker.build(device, pattern, MemoryKind::Device)?;
-    let element = field.element();
-    let (any, several) = owners_of_several(comm, &sources)?;
     let mut own = StdRng::seed_from_u64(number ^ ((comm.rank() as u64) << 40));
-    let mut values: Vec<Vec<i64>> = Vec::new();
-    for block in &sources {
-        let least = if element.sign_change().is_some() { -3 } else { 0 };
-        values.push(block.iter().map(|_| own.random_range(least..=3)).collect());
+    let mut fields = Vec::new();
+    let mut models = Vec::new();
+    for maker in makers {
+        let mut field = maker.build(device, pattern, MemoryKind::Device)?;
+        let model = Model::random(sources(device, pattern, maker)?, field.element(), &mut own);
+        write(&mut field, &model.values)?;
+        fields.push(field);
+        models.push(model);
     }
-    write(&mut field, &values)?;
-    let expect = |values: &mut Vec<Vec<i64>>| expected(comm, &sources, values, combine, number % 8 < 4);
+    let (any, several) = owners_of_several(comm, &models)?;
     if combine == Combine::Replace && !any {
         // Without levels, no element tells whether cells have several halo cells.
         return Ok(());
     }
     if combine == Combine::Replace && several {
-        let refused = pattern.bind_with(&mut field, options()).err().map(|error| error.to_string());
+        let refused = pattern.bind_with(&mut fields, options()).err().map(|error| error.to_string());
         ensure!(
             refused.as_ref().is_some_and(|text| text.contains("several halo cells belong to")),
             "a cell with several halo cells was to be replaced: {refused:?}"
         );
-        return Ok(());
+        return compare(&fields, &models);
     }
     if is_plan {
-        let mut plan = pattern.plan_with(&mut field, options())?;
+        let mut plan = pattern.plan_with(&mut fields, options())?;
         for _ in 0..2 {
-            plan.run_blocking(&mut field)?;
-            expect(&mut values)?;
-            compare(&field, &values)?;
+            plan.run_blocking(&mut fields)?;
+            models.iter_mut().try_for_each(|model| model.accumulate(comm, combine, zero_halo))?;
+            compare(&fields, &models)?;
         }
         return Ok(());
     }
-    let mut exchange = pattern.bind_with(field, options())?;
+    let mut exchange = pattern.bind_with(fields, options())?;
     for _ in 0..3 {
         let pending = exchange.start()?;
         // Ranks that are late find messages in place of the halos of others.
@@ -143,10 +149,21 @@ fn check_field<D: Device, M: FieldMaker>(
         }
         pending.finish()?;
         exchange.synchronize()?;
-        expect(&mut values)?;
-        compare(exchange.fields(), &values)?;
+        models.iter_mut().try_for_each(|model| model.accumulate(comm, combine, zero_halo))?;
+        compare(exchange.fields(), &models)?;
     }
     Ok(())
+}
+
+/// Options with any path; the messages of some are moved to memory of the host and from it.
+pub(super) fn random_path(random: &mut StdRng) -> impl Fn() -> BindOptions + use<> {
+    let paths = [DataPath::Quickest, DataPath::Direct, DataPath::Shared, DataPath::Messages];
+    let path = paths[random.random_range(0..paths.len())];
+    let is_moved = random.random_bool(0.5);
+    move || {
+        let options = BindOptions::default().prefer(path);
+        if is_moved { options.staging_copy(0) } else { options }
+    }
 }
 
 /// Collective: fills halos with the numbers of the elements that they come from.
@@ -174,56 +191,65 @@ fn element_number(rank: usize, domain: usize, at: usize) -> i64 {
     1 + ((rank as i64) << 48) + ((domain as i64) << 32) + at as i64
 }
 
-/// Collective: whether there are halo elements, and whether any element is the owner of two.
-fn owners_of_several(comm: &Communicator, sources: &Sources) -> Result<(bool, bool), Failure> {
-    let mine: Vec<i64> = sources.iter().flatten().flatten().map(|(owner, _)| *owner).collect();
-    let all = comm.gather(0, &mine)?.map(|all| {
-        let mut all: Vec<i64> = all.into_iter().flatten().collect();
-        all.sort_unstable();
-        (!all.is_empty(), all.windows(2).any(|pair| pair[0] == pair[1]))
-    });
-    Ok(comm.broadcast(0, &all.unwrap_or_default())?)
+/// Collective: whether there are halo elements, and whether any element is the owner of two of a field.
+fn owners_of_several(comm: &Communicator, models: &[Model]) -> Result<(bool, bool), Failure> {
+    let (mut any, mut several) = (false, false);
+    for model in models {
+        let mine: Vec<i64> = model.sources.iter().flatten().flatten().map(|(owner, _)| *owner).collect();
+        let all = comm.gather(0, &mine)?.map(|all| {
+            let mut all: Vec<i64> = all.into_iter().flatten().collect();
+            all.sort_unstable();
+            (!all.is_empty(), all.windows(2).any(|pair| pair[0] == pair[1]))
+        });
+        let found = comm.broadcast(0, &all.unwrap_or_default())?;
+        (any, several) = (any | found.0, several | found.1);
+    }
+    Ok((any, several))
 }
 
-/// Collective: the values after an exchange.
-fn expected(
-    comm: &Communicator,
-    sources: &Sources,
-    values: &mut [Vec<i64>],
-    combine: Combine,
-    zero_halo: bool,
-) -> Result<(), Failure> {
-    let of_blocks = sources.iter().zip(&*values).flat_map(|(block, values)| block.iter().zip(values));
-    let mine: Contributions = of_blocks
-        .filter_map(|(source, value)| {
-            source.map(|(owner, negative)| (owner, if negative { -value } else { *value }))
-        })
-        .collect();
-    let all = comm.gather(0, &mine)?.map(|all| all.into_iter().flatten().collect::<Contributions>());
-    let mut arrived: HashMap<i64, Vec<i64>> = HashMap::new();
-    for (owner, value) in comm.broadcast(0, &all.unwrap_or_default())? {
-        arrived.entry(owner).or_default().push(value);
+impl Model {
+    fn random(sources: Sources, element: ElementType, random: &mut StdRng) -> Model {
+        let least = if element.sign_change().is_some() { -3 } else { 0 };
+        let mut drawn = |block: &Vec<_>| block.iter().map(|_| random.random_range(least..=3)).collect();
+        let values = sources.iter().map(&mut drawn).collect();
+        Model { sources, values }
     }
-    for (domain, (block, values)) in sources.iter().zip(values).enumerate() {
-        for (at, (source, value)) in block.iter().zip(values).enumerate() {
-            if source.is_some() {
-                *value = if zero_halo { 0 } else { *value };
-                continue;
-            }
-            let arrived =
-                arrived.get(&element_number(comm.rank(), domain, at)).map_or(&[][..], Vec::as_slice);
-            *value = match combine {
-                Combine::Sum => *value + arrived.iter().sum::<i64>(),
-                Combine::Min => arrived.iter().fold(*value, |least, value| least.min(*value)),
-                Combine::Max => arrived.iter().fold(*value, |largest, value| largest.max(*value)),
-                Combine::Replace => arrived.last().copied().unwrap_or(*value),
-            };
+
+    /// Collective: an exchange.
+    fn accumulate(&mut self, comm: &Communicator, combine: Combine, zero_halo: bool) -> Result<(), Failure> {
+        let Model { sources, values } = self;
+        let of_blocks = sources.iter().zip(&*values).flat_map(|(block, values)| block.iter().zip(values));
+        let mine: Contributions = of_blocks
+            .filter_map(|(source, value)| {
+                source.map(|(owner, negative)| (owner, if negative { -value } else { *value }))
+            })
+            .collect();
+        let all = comm.gather(0, &mine)?.map(|all| all.into_iter().flatten().collect::<Contributions>());
+        let mut arrived: HashMap<i64, Vec<i64>> = HashMap::new();
+        for (owner, value) in comm.broadcast(0, &all.unwrap_or_default())? {
+            arrived.entry(owner).or_default().push(value);
         }
+        for (domain, (block, values)) in sources.iter().zip(values).enumerate() {
+            for (at, (source, value)) in block.iter().zip(values).enumerate() {
+                if source.is_some() {
+                    *value = if zero_halo { 0 } else { *value };
+                    continue;
+                }
+                let arrived =
+                    arrived.get(&element_number(comm.rank(), domain, at)).map_or(&[][..], Vec::as_slice);
+                *value = match combine {
+                    Combine::Sum => *value + arrived.iter().sum::<i64>(),
+                    Combine::Min => arrived.iter().fold(*value, |least, value| least.min(*value)),
+                    Combine::Max => arrived.iter().fold(*value, |largest, value| largest.max(*value)),
+                    Combine::Replace => arrived.last().copied().unwrap_or(*value),
+                };
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-fn write<D: Device>(field: &mut AnyField<D>, values: &[Vec<i64>]) -> Result<(), Failure> {
+pub(super) fn write<D: Device>(field: &mut AnyField<D>, values: &[Vec<i64>]) -> Result<(), Failure> {
     let element = field.element();
     for (domain, values) in values.iter().enumerate() {
         let bytes: Vec<u8> = values.iter().flat_map(|value| encode(element, *value)).collect();
@@ -232,17 +258,19 @@ fn write<D: Device>(field: &mut AnyField<D>, values: &[Vec<i64>]) -> Result<(), 
     Ok(())
 }
 
-fn compare<D: Device>(field: &AnyField<D>, values: &[Vec<i64>]) -> Result<(), Failure> {
-    let element = field.element();
-    for (domain, values) in values.iter().enumerate() {
-        let bytes = field.to_bytes(domain)?;
-        for (at, (found, value)) in bytes.chunks(element.bytes()).zip(values).enumerate() {
-            let expected = encode(element, *value);
-            let is_zero = *value == 0 && found.iter().all(|byte| byte & 0x7f == 0);
-            ensure!(
-                found == expected || is_zero,
-                "element {at} of domain {domain} is {found:?}, expected {value}, {expected:?}, of {element}"
-            );
+fn compare<D: Device>(fields: &[AnyField<D>], models: &[Model]) -> Result<(), Failure> {
+    for (number, (field, model)) in fields.iter().zip(models).enumerate() {
+        let element = field.element();
+        for (domain, values) in model.values.iter().enumerate() {
+            let bytes = field.to_bytes(domain)?;
+            for (at, (found, value)) in bytes.chunks(element.bytes()).zip(values).enumerate() {
+                let expected = encode(element, *value);
+                let is_zero = *value == 0 && found.iter().all(|byte| byte & 0x7f == 0);
+                ensure!(
+                    found == expected || is_zero,
+                    "element {at} of domain {domain} of field {number} is {found:?}, expected {value}, {expected:?}, of {element}"
+                );
+            }
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains (with
 //!   `splits`), halos and fields;
 //! - `accumulated`: halos of such domains, which go to their owners and are combined there;
+//! - `transposed`: exchanges and their transposes, which have one product;
 //! - `same_bits`: sums of floats, compared bit for bit;
 //! - `redistributed`: cells that go from their owners in one pattern to those in another one;
 //! - `sets`: fields of several patterns in one exchange;
@@ -26,5 +27,6 @@ pub mod sets;
 pub mod sparse;
 mod splits;
 pub mod structured;
+mod transposed;
 pub mod tripolar;
 pub mod unstructured;

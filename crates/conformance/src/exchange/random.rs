@@ -89,7 +89,7 @@ pub fn accumulated<D: Device>(device: &D, total: u64, most_ranks: usize) -> Resu
     each(total, most_ranks, |comm, number, size| accumulated::check(comm, device, number, size))
 }
 
-/// Sums of halos on each path, which have the bits of those on `reference`. Does nothing if `device` adds nothing.
+/// Sums of halos, `runs` times on each path, which have the bits of those on `reference`. Does nothing if `device` adds nothing.
 ///
 /// # Errors
 /// As for [`boxes`].
@@ -98,20 +98,23 @@ pub fn same_bits<D: Device, R: Device>(
     reference: &R,
     total: u64,
     most_ranks: usize,
+    runs: usize,
 ) -> Result<(), Failure> {
     if device.combining().is_none() {
         println!("skipped: {} adds no halos", device.id());
         return Ok(());
     }
-    each(total, most_ranks, |comm, number, size| same_bits::of_halos(comm, device, reference, number, size))
+    each(total, most_ranks, |comm, number, size| {
+        same_bits::of_halos(comm, device, reference, (number, size), runs)
+    })
 }
 
-/// Exact sums of terms on random ranks.
+/// Exact sums of terms in memory of a device, on random ranks.
 ///
 /// # Errors
 /// As for [`boxes`].
-pub fn exact_sums(total: u64, most_ranks: usize) -> Result<(), Failure> {
-    each(total, most_ranks, |comm, number, _| same_bits::of_all_ranks(comm, number))
+pub fn exact_sums<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, _| same_bits::of_all_ranks(comm, device, number))
 }
 
 /// Cells that go from their owners in one pattern to those in another one, of domains of all kinds.
@@ -198,7 +201,8 @@ pub fn many_indices<D: Device>(device: &D) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks `total` cases on 1 to `most_ranks` ranks, many with the same threads.
+/// Checks `total` cases on 1 to `most_ranks` ranks, many with the same threads. No two have the same number, so that a few of them
+/// are of each kind.
 pub(crate) fn each(
     total: u64,
     most_ranks: usize,
@@ -206,7 +210,10 @@ pub(crate) fn each(
 ) -> Result<(), Failure> {
     let per_count = total.div_ceil(most_ranks as u64);
     for ranks in 1..=most_ranks {
-        run_ranks(ranks, |comm| sized(per_count).try_for_each(|(number, size)| check(&comm, number, size)))?;
+        let before = (ranks as u64 - 1) * per_count;
+        run_ranks(ranks, |comm| {
+            sized(per_count).try_for_each(|(number, size)| check(&comm, before + number, size))
+        })?;
     }
     println!("{} random exchanges on 1 to {most_ranks} ranks are right", per_count * most_ranks as u64);
     Ok(())

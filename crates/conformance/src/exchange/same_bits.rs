@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haloport_core::device::{Combine, Device, MemoryKind};
+use haloport_core::device::{Buffer, Combine, Device, MemoryKind};
 use haloport_core::{BindOptions, Communicator, DataPath, ElementType, Pattern};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -13,8 +13,8 @@ use super::accumulated::{OnCase, on_case};
 use crate::oracle::FieldMaker;
 use crate::{Failure, ensure};
 
-/// Collective: adds halos of random floats to their owners on `device`, on each path and with ranks that are late, and on
-/// `reference`.
+/// Collective: adds halos of random floats to their owners on `device`, `runs` times on each path and with ranks that are late, and
+/// on `reference`.
 ///
 /// # Errors
 /// The first block with other bits, or the error of a call.
@@ -22,12 +22,12 @@ pub fn of_halos<D: Device, R: Device>(
     comm: &Communicator,
     device: &D,
     reference: &R,
-    number: u64,
-    size: usize,
+    (number, size): (u64, usize),
+    runs: usize,
 ) -> Result<(), Failure> {
     let is_wide = number % 8 < 4 && device.info().double_precision;
     let element = if is_wide { ElementType::F64 } else { ElementType::F32 };
-    on_case(comm, number, size, &Halos { device, reference, number, element })
+    on_case(comm, number, size, &Halos { device, reference, number, element, runs })
 }
 
 struct Halos<'d, D, R> {
@@ -35,15 +35,16 @@ struct Halos<'d, D, R> {
     reference: &'d R,
     number: u64,
     element: ElementType,
+    runs: usize,
 }
 
 impl<D: Device, R: Device> OnCase for Halos<'_, D, R> {
-    fn run<M: FieldMaker>(&self, pattern: &Pattern, maker: &M) -> Result<(), Failure> {
-        let maker = maker.with_element(self.element);
+    fn run<M: FieldMaker>(&self, pattern: &Pattern, makers: &[M]) -> Result<(), Failure> {
+        let maker = makers[0].with_element(self.element);
         let mut pauses = StdRng::seed_from_u64(self.number ^ pattern.comm().rank() as u64);
         let expected = self.sums(self.reference, pattern, &maker, DataPath::Messages, &mut pauses)?;
         for path in [DataPath::Quickest, DataPath::Direct, DataPath::Shared, DataPath::Messages] {
-            for run in 0..2 {
+            for run in 0..self.runs {
                 let found = self.sums(self.device, pattern, &maker, path, &mut pauses)?;
                 let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
                 ensure!(differs.is_none(), "run {run} on {path:?}: other bits in domain {differs:?}");
@@ -71,8 +72,10 @@ impl<D, R> Halos<'_, D, R> {
             let bytes: Vec<u8> = (0..elements).flat_map(|_| self.value(&mut random)).collect();
             field.copy_from_bytes(domain, &bytes)?;
         }
-        let mut exchange =
-            pattern.bind_with(field, BindOptions::default().accumulate(Combine::Sum).prefer(path))?;
+        let options = BindOptions::default().accumulate(Combine::Sum).prefer(path);
+        // Messages are moved to memory of the host and from it, or not.
+        let options = if pauses.random_bool(0.5) { options.staging_copy(0) } else { options };
+        let mut exchange = pattern.bind_with(field, options)?;
         let mut pause = || {
             if pauses.random_bool(0.3) {
                 std::thread::sleep(Duration::from_micros(pauses.random_range(0..200)));
@@ -96,11 +99,12 @@ impl<D, R> Halos<'_, D, R> {
     }
 }
 
-/// Collective: exact sums of terms that lie on random ranks: large ones, which cancel in pairs, and small ones, whose sum is left.
+/// Collective: exact sums of terms that lie on random ranks, in memory of `device`: large ones, which cancel in pairs, and small ones,
+/// whose sum is left.
 ///
 /// # Errors
 /// Another sum than that of whole numbers, or the error of a call.
-pub fn of_all_ranks(comm: &Communicator, number: u64) -> Result<(), Failure> {
+pub fn of_all_ranks<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<(), Failure> {
     const UNIT: f64 = 1.0 / (1 << 20) as f64;
     // The same on all ranks.
     let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 1);
@@ -115,10 +119,23 @@ pub fn of_all_ranks(comm: &Communicator, number: u64) -> Result<(), Failure> {
     let ranks = comm.size();
     let on_this_rank: Vec<f32> =
         terms.into_iter().filter(|_| random.random_range(0..ranks) == comm.rank()).collect();
+    let on_this_rank = through(device, &on_this_rank)?;
     let wide: Vec<f64> = on_this_rank.iter().copied().map(f64::from).collect();
     for found in [comm.sum_exact(&on_this_rank)?, comm.sum_exact(&wide)?] {
         let same = found.to_bits() == expected.to_bits();
         ensure!(same, "case {number} on {ranks} ranks: the exact sum is {found:e}, expected {expected:e}");
     }
     Ok(())
+}
+
+/// Values that were written to memory of a device, and read from it.
+fn through<D: Device>(device: &D, values: &[f32]) -> Result<Vec<f32>, Failure> {
+    let mut found = vec![0.0; values.len()];
+    let buffer = device.allocate(size_of_val(values).max(1), MemoryKind::Device)?;
+    let stream = device.default_stream();
+    // SAFETY: the buffer has room for the values, and nothing else uses it.
+    unsafe { device.write(bytemuck::cast_slice(values), buffer.pointer(), &stream)? };
+    // SAFETY: as before.
+    unsafe { device.read(buffer.pointer(), bytemuck::cast_slice_mut(&mut found), &stream)? };
+    Ok(found)
 }

@@ -340,10 +340,6 @@ impl Case {
         self.rounds.bind_first(device, &self.pattern(comm)?, self)
     }
 
-    pub(super) fn first_field(&self) -> &FieldCase {
-        &self.rounds.fields[0]
-    }
-
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         let grid = Grid::new(&self.extents)?.periodic(&self.periodic)?;
         let halo = Halo::per_side(&self.widths).with_connectivity(self.connectivity);

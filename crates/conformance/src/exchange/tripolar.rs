@@ -100,10 +100,6 @@ impl Case {
         Case { rounds: self.rounds.moved_from(bytes), ..self }
     }
 
-    pub(super) fn first_field(&self) -> &FieldCase {
-        &self.rounds.fields[0]
-    }
-
     pub(super) fn oracle(&self) -> impl Oracle + '_ {
         Ocean { case: self, owners: self.owners() }
     }

@@ -131,10 +131,6 @@ impl Case {
         self.rounds.bind_first(device, &self.pattern(comm, here)?, here)
     }
 
-    pub(super) fn first_field(&self) -> &impl FieldMaker {
-        &self.rounds.fields[0]
-    }
-
     pub(super) fn whole_pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
         self.pattern(comm, &self.here(comm.rank()))
     }

@@ -8,7 +8,7 @@ use haloport_core::device::{Device, DeviceError, Priority};
 use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, run_ranks};
 
-use super::ring::RankRing;
+use super::ring::{RankRing, Travel};
 use crate::setting::drawn;
 use crate::test_devices::altered::{CallAlteration, with_calls};
 use crate::{Failure, ensure};
@@ -21,18 +21,26 @@ const CELLS: usize = 1024;
 
 const ROUNDS: i64 = 3;
 
-/// A data path: its name, and the options that choose it.
-type NamedPath = (&'static str, fn() -> BindOptions);
+/// Data paths by name.
+const PATHS: [(&str, Travel); 6] = [
+    ("in a message", Travel::to_halos(in_messages)),
+    ("in a message that is moved", Travel::to_halos(|| in_messages().staging_copy(0))),
+    ("in chunks", Travel::to_halos(|| in_messages().staging_chunk(2 * CELLS))),
+    ("in chunks that are moved", Travel::to_halos(|| in_messages().staging_chunk(2 * CELLS).staging_copy(0))),
+    (
+        "straight from the field",
+        Travel::to_halos(|| BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver)),
+    ),
+    (
+        "straight to the halo",
+        Travel::to_halos(|| BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender)),
+    ),
+];
 
-const PATHS: [NamedPath; 6] = [
-    ("in a message", in_messages),
-    ("in a message that is moved", || in_messages().staging_copy(0)),
-    ("in chunks", || in_messages().staging_chunk(2 * CELLS)),
-    ("in chunks that are moved", || in_messages().staging_chunk(2 * CELLS).staging_copy(0)),
-    ("straight from the field", || {
-        BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver)
-    }),
-    ("straight to the halo", || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender)),
+/// The data paths of devices that combine cells, besides.
+const REVERSED_PATHS: [(&str, Travel); 2] = [
+    ("in a message to the owner", Travel::to_owners(in_messages)),
+    ("in a message to the owner that is moved", Travel::to_owners(|| in_messages().staging_copy(0))),
 ];
 
 fn in_messages() -> BindOptions {
@@ -41,16 +49,17 @@ fn in_messages() -> BindOptions {
 
 /// On three ranks that are threads, makes every call of rank 0's device after binding fail in turn: with messages, with
 /// messages in chunks, both also moved by a copy, and with copies from the neighbour's field or to its halo: on one of these
-/// ways in the default set of tests ([`drawn`]). Rank 0 gets the error of the call, the others either right halos or an error
+/// ways in the default set of tests ([`drawn`]); then with halos that go to their owners. Rank 0 gets the error of the call, the others either right halos or an error
 /// that names a rank; no rank hangs. Returns the number of calls.
 ///
 /// # Errors
 /// The first expectation that does not hold, or the error of a call.
 pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
     let mut calls = 0;
-    for &(path, options) in drawn(&PATHS) {
+    let reversed = if device.combining().is_some() { drawn(&REVERSED_PATHS) } else { &[] };
+    for &(path, travel) in drawn(&PATHS).iter().chain(reversed) {
         let mut number = 1;
-        while call_fails(device, options, number)
+        while call_fails(device, travel, number)
             .map_err(|error| format!("{path}: call {number} fails: {error}"))?
         {
             number += 1;
@@ -61,13 +70,13 @@ pub fn every_call_fails_once<D: Device>(device: &D) -> Result<usize, Failure> {
 }
 
 /// Makes call `number` of rank 0 fail; returns `false` if there are fewer calls.
-fn call_fails<D: Device>(device: &D, options: fn() -> BindOptions, number: u64) -> Result<bool, Failure> {
+fn call_fails<D: Device>(device: &D, travel: Travel, number: u64) -> Result<bool, Failure> {
     let failed = run_ranks(3, |comm| {
         comm.set_time_limit(Some(Duration::from_secs(10)));
         let faults = Faults::default();
         let faulty = with_calls(device, faults.clone());
         let stream = faulty.create_stream(Priority::Normal)?;
-        let mut ring = RankRing::with_options(&comm, &faulty, options(), CELLS)?;
+        let mut ring = travel.ring(&comm, &faulty, CELLS)?;
         comm.barrier()?;
         if comm.rank() == 0 {
             faults.fail_at(number);

@@ -12,7 +12,7 @@ use haloport_core::exchange::CopiedBy;
 use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
 
 use super::gate::{CALL_LIMIT, gate};
-use super::ring::RankRing;
+use super::ring::Travel;
 use crate::setting::{drawn, setting};
 use crate::{Failure, ensure};
 
@@ -23,19 +23,29 @@ fn cells() -> usize {
 }
 
 /// Data paths by name.
-const PATHS: [(&str, Options); 4] = [
-    ("in a message", || whole().staging_copy(usize::MAX)),
-    ("in chunks", || in_chunks().staging_copy(usize::MAX)),
-    ("straight from the field", || {
-        BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver)
-    }),
-    ("straight to the halo", || BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender)),
+const PATHS: [(&str, Travel); 4] = [
+    ("in a message", Travel::to_halos(|| whole().staging_copy(usize::MAX))),
+    ("in chunks", Travel::to_halos(|| in_chunks().staging_copy(usize::MAX))),
+    (
+        "straight from the field",
+        Travel::to_halos(|| BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Receiver)),
+    ),
+    (
+        "straight to the halo",
+        Travel::to_halos(|| BindOptions::default().prefer(DataPath::Direct).copied_by(CopiedBy::Sender)),
+    ),
 ];
 
 /// The data paths of devices with separate memory, besides.
-const MOVED_PATHS: [(&str, Options); 2] = [
-    ("in a message that is moved", || whole().staging_copy(0)),
-    ("in chunks that are moved", || in_chunks().staging_copy(0)),
+const MOVED_PATHS: [(&str, Travel); 2] = [
+    ("in a message that is moved", Travel::to_halos(|| whole().staging_copy(0))),
+    ("in chunks that are moved", Travel::to_halos(|| in_chunks().staging_copy(0))),
+];
+
+/// The data paths of devices that combine cells, besides.
+const REVERSED_PATHS: [(&str, Travel); 2] = [
+    ("in a message to the owner", Travel::to_owners(|| whole().staging_copy(usize::MAX))),
+    ("in a message to the owner that is moved", Travel::to_owners(|| whole().staging_copy(0))),
 ];
 
 fn whole() -> BindOptions {
@@ -45,8 +55,6 @@ fn whole() -> BindOptions {
 fn in_chunks() -> BindOptions {
     BindOptions::default().path(DataPath::Messages).staging_chunk(cells() * 3 / 2)
 }
-
-type Options = fn() -> BindOptions;
 
 /// How long a gate is closed: work that does not wait for it is done by then.
 const CLOSED: Duration = Duration::from_millis(30);
@@ -65,10 +73,11 @@ pub fn suite<D: Device>(
         return Ok(());
     }
     let moved_paths = if device.info().separate_memory { &MOVED_PATHS[..] } else { &[] };
-    for path in PATHS.iter().chain(moved_paths) {
+    let reversed_paths = if device.combining().is_some() { drawn(&REVERSED_PATHS) } else { &[] };
+    for path in PATHS.iter().chain(moved_paths).chain(reversed_paths) {
         on_path(comm, device, borrowed, path)?;
-        let (name, options) = *path;
-        named(comm, &format!("an exchange that is dropped, {name}"), || dropped(comm, device, options))?;
+        let (name, travel) = *path;
+        named(comm, &format!("an exchange that is dropped, {name}"), || dropped(comm, device, travel))?;
     }
     Ok(())
 }
@@ -83,9 +92,8 @@ pub fn stream_messages<D: Device>(
     device: &D,
     borrowed: Option<&D::Stream>,
 ) -> Result<(), Failure> {
-    let path: (&str, Options) =
-        ("in messages of streams", || BindOptions::default().path(DataPath::StreamMessages));
-    on_path(comm, device, borrowed, &path)
+    let travel = Travel::to_halos(|| BindOptions::default().path(DataPath::StreamMessages));
+    on_path(comm, device, borrowed, &("in messages of streams", travel))
 }
 
 /// Runs all tests on one path, but that of a drop.
@@ -93,7 +101,7 @@ fn on_path<D: Device>(
     comm: &Communicator,
     device: &D,
     borrowed: Option<&D::Stream>,
-    &(path, options): &(&str, Options),
+    &(path, travel): &(&str, Travel),
 ) -> Result<(), Failure> {
     let own = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let (one, two) = (Some(&own[0]), Some(&own[1]));
@@ -103,16 +111,16 @@ fn on_path<D: Device>(
     let pairs = drawn(&pairs).iter().chain(borrowed.iter().flat_map(|pairs| drawn(pairs)));
     for &(start, finish) in pairs {
         let what = format!("from {start:?} to {finish:?}, {path}");
-        named(comm, &what, || between_streams(comm, device, options, start, finish))?;
+        named(comm, &what, || between_streams(comm, device, travel, start, finish))?;
     }
     let named =
         |what: &str, test: &dyn Fn() -> Result<(), Failure>| named(comm, &format!("{what}, {path}"), test);
-    named("a finish that blocks", &|| blocking(comm, device, options))?;
-    named("what is received next", &|| received_next(comm, device, options))?;
-    named("an unpacking in another stream", &|| unpacked_elsewhere(comm, device, options, &own))?;
-    named("two in flight", &|| two_in_flight(comm, device, options, &own))?;
-    named("access from the host", &|| host_access(comm, device, options))?;
-    named("a late neighbour", &|| late_neighbour(comm, device, options))?;
+    named("a finish that blocks", &|| blocking(comm, device, travel))?;
+    named("what is received next", &|| received_next(comm, device, travel))?;
+    named("an unpacking in another stream", &|| unpacked_elsewhere(comm, device, travel, &own))?;
+    named("two in flight", &|| two_in_flight(comm, device, travel, &own))?;
+    named("access from the host", &|| host_access(comm, device, travel))?;
+    named("a late neighbour", &|| late_neighbour(comm, device, travel))?;
     Ok(())
 }
 
@@ -129,11 +137,11 @@ fn named(comm: &Communicator, what: &str, test: impl Fn() -> Result<(), Failure>
 fn between_streams<D: Device>(
     comm: &Communicator,
     device: &D,
-    options: Options,
+    travel: Travel,
     start: Option<&D::Stream>,
     finish: Option<&D::Stream>,
 ) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+    let mut ring = travel.ring(comm, device, cells())?;
     for round in 1..=3 {
         let (from, to) = (ring.stream(start), ring.stream(finish));
         let open = gate(device, &from)?;
@@ -150,8 +158,8 @@ fn between_streams<D: Device>(
 }
 
 /// After a blocking `finish`, every stream sees the halo, and the owned cells may be written: no neighbour reads them.
-fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+fn blocking<D: Device>(comm: &Communicator, device: &D, travel: Travel) -> Result<(), Failure> {
+    let mut ring = travel.ring(comm, device, cells())?;
     let other = device.create_stream(Priority::Normal)?;
     for round in 1..=3 {
         ring.write(round, &other)?;
@@ -167,8 +175,8 @@ fn blocking<D: Device>(comm: &Communicator, device: &D, options: Options) -> Res
 }
 
 /// The next message of a neighbour does not disturb one that is still being unpacked.
-fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+fn received_next<D: Device>(comm: &Communicator, device: &D, travel: Travel) -> Result<(), Failure> {
+    let mut ring = travel.ring(comm, device, cells())?;
     let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     let seen = device.create_event(false)?;
     ring.write(1, &one)?;
@@ -197,10 +205,10 @@ fn received_next<D: Device>(comm: &Communicator, device: &D, options: Options) -
 fn unpacked_elsewhere<D: Device>(
     comm: &Communicator,
     device: &D,
-    options: Options,
+    travel: Travel,
     [one, two]: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+    let mut ring = travel.ring(comm, device, cells())?;
     for round in 1..=2 {
         ring.write(round, one)?;
         let pending = ring.exchange.start_on(one)?;
@@ -222,8 +230,8 @@ fn unpacked_elsewhere<D: Device>(
 /// Owned cells may be written once `finish` has returned: if the copies of a neighbour are held back, it reads a copy
 /// of the cells, or `finish` waits for it. Of three ranks, one waits for the late rank although that does not send to
 /// it.
-fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+fn late_neighbour<D: Device>(comm: &Communicator, device: &D, travel: Travel) -> Result<(), Failure> {
+    let mut ring = travel.ring(comm, device, cells())?;
     let [stream, other] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
     ring.write(1, &stream)?;
     device.synchronize(&stream)?;
@@ -243,10 +251,10 @@ fn late_neighbour<D: Device>(comm: &Communicator, device: &D, options: Options) 
 fn two_in_flight<D: Device>(
     comm: &Communicator,
     device: &D,
-    options: Options,
+    travel: Travel,
     streams: &[D::Stream; 2],
 ) -> Result<(), Failure> {
-    let ring = || RankRing::with_options(comm, device, options(), cells());
+    let ring = || travel.ring(comm, device, cells());
     let mut rings = [ring()?, ring()?];
     for round in 1..=3 {
         let mut open = Vec::new();
@@ -272,8 +280,8 @@ fn two_in_flight<D: Device>(
 
 /// Copies to the host, and views if the host can read the memory, wait for an unpacking that `finish` has left in a
 /// stream.
-fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+fn host_access<D: Device>(comm: &Communicator, device: &D, travel: Travel) -> Result<(), Failure> {
+    let mut ring = travel.ring(comm, device, cells())?;
     let stream = device.create_stream(Priority::Normal)?;
     for round in 1..=2 {
         ring.write(round, &stream)?;
@@ -283,17 +291,14 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
         pending.finish_on(&stream)?;
         let opened = open_later(open);
         let field = ring.exchange.fields();
-        let halo = match field.view(0) {
-            Ok(view) if round == 2 => {
-                let cells = cells() as i64;
-                (0..cells).map(|at| view.get(&[ring.begin - cells + at])).collect()
-            }
-            _ => Some(field.to_vec(0)?[..cells()].to_vec()),
+        let found = match field.view(0) {
+            Ok(view) if round == 2 => ring.arriving().map(|at| view.get(&[at])).collect(),
+            _ => Some(field.to_vec(0)?[ring.arriving_elements()].to_vec()),
         };
         opened.join().map_err(|_| "the opener panicked")?;
-        let halo: Vec<i64> = halo.ok_or("a cell is not there")?;
-        let wrong = halo.iter().zip(0..).find(|(found, at)| **found != ring.first(round, ring.left()) + at);
-        ensure!(wrong.is_none(), "round {round}: found {wrong:?} in the halo");
+        let found: Vec<i64> = found.ok_or("a cell is not there")?;
+        let wrong = found.iter().zip(ring.arrived(round)).find(|(found, expected)| *found != expected);
+        ensure!(wrong.is_none(), "round {round}: found and expected {wrong:?} among what has arrived");
     }
     comm.barrier()?;
     Ok(())
@@ -301,9 +306,9 @@ fn host_access<D: Device>(comm: &Communicator, device: &D, options: Options) -> 
 
 /// Dropping an exchange waits for its last unpacking, so that memory is not freed before. If streams hand the fields over,
 /// the halos are in place before `finish`, and nothing is left to wait for.
-fn dropped<D: Device>(comm: &Communicator, device: &D, options: Options) -> Result<(), Failure> {
+fn dropped<D: Device>(comm: &Communicator, device: &D, travel: Travel) -> Result<(), Failure> {
     static OPEN: [AtomicBool; 64] = [const { AtomicBool::new(false) }; 64];
-    let mut ring = RankRing::with_options(comm, device, options(), cells())?;
+    let mut ring = travel.ring(comm, device, cells())?;
     let stream = device.create_stream(Priority::Normal)?;
     let is_open = &OPEN[comm.rank() % OPEN.len()];
     is_open.store(false, Ordering::SeqCst);

@@ -1,13 +1,16 @@
-//! A ring of ranks, each of which sends all its cells to the next one: the exchange that most tests of streams run.
+//! A ring of ranks: the exchange that most tests of streams run. Each rank sends all its cells to the next one, or the halo of its
+//! left neighbour's cells to that one, which keeps the larger values.
+
+use std::ops::Range;
 
 use haloport_core::device::{
-    Buffer, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer,
+    Buffer, Combine, Device, KernelArgument, KernelSource, LaunchConfig, MemoryKind, ParameterType, Pointer,
 };
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 
 use crate::{Failure, ensure};
 
-/// The number of halo cells that are verified.
+/// The number of cells that are verified.
 const SAMPLES: i64 = 64;
 
 /// `cells[i] = first + i`.
@@ -62,6 +65,36 @@ const SAMPLE: KernelSource = KernelSource {
     parameters: &[ParameterType::Pointer, ParameterType::Pointer, ParameterType::I64, ParameterType::I64],
 };
 
+/// How the cells of a ring travel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Travel {
+    options: fn() -> BindOptions,
+    /// Whether halos go to their owners.
+    is_reversed: bool,
+}
+
+impl Travel {
+    pub(super) const fn to_halos(options: fn() -> BindOptions) -> Travel {
+        Travel { options, is_reversed: false }
+    }
+
+    pub(super) const fn to_owners(options: fn() -> BindOptions) -> Travel {
+        Travel { options, is_reversed: true }
+    }
+
+    /// Collective: a ring with `cells` cells for each rank, a multiple of 64.
+    pub(super) fn ring<D: Device>(
+        self,
+        comm: &Communicator,
+        device: &D,
+        cells: usize,
+    ) -> Result<RankRing<D>, Failure> {
+        let options = (self.options)();
+        let options = if self.is_reversed { options.accumulate(Combine::Max) } else { options };
+        RankRing::bound(comm, device, options, cells, self.is_reversed)
+    }
+}
+
 /// A ring of ranks with the same number of cells each. The halo of a rank is all cells of its left neighbour.
 pub(super) struct RankRing<D: Device> {
     /// Its field is in memory that the host can read, if the device has such memory.
@@ -72,7 +105,8 @@ pub(super) struct RankRing<D: Device> {
     rank: i64,
     ranks: i64,
     /// The first owned cell.
-    pub(super) begin: i64,
+    begin: i64,
+    is_reversed: bool,
     samples: D::Buffer,
     write: D::Kernel,
     sample: D::Launch,
@@ -96,16 +130,26 @@ impl<D: Device> RankRing<D> {
         options: BindOptions,
         cells: usize,
     ) -> Result<RankRing<D>, Failure> {
+        RankRing::bound(comm, device, options, cells, false)
+    }
+
+    fn bound(
+        comm: &Communicator,
+        device: &D,
+        options: BindOptions,
+        cells: usize,
+        is_reversed: bool,
+    ) -> Result<RankRing<D>, Failure> {
         let grid = Grid::new([cells * comm.size()])?.periodic([true])?;
         let domain = Split::even(&grid, [comm.size()])?.part(comm.rank()).ok_or("no part")?;
         let pattern = Pattern::structured(comm, &grid, &[domain], &Halo::per_side([(cells, 0)]))?;
         let shared = device.info().offers(MemoryKind::Shared);
         let kind = if shared { MemoryKind::Shared } else { MemoryKind::Device };
         let field = Field::<i64, D>::builder(&pattern).memory(kind).build(device)?;
-        let halo = field.pointer(0)?;
+        let arriving = field.pointer(0)?.offset(if is_reversed { 8 * cells as isize } else { 0 });
         let samples = device.allocate(8 * SAMPLES as usize, MemoryKind::Device)?;
         let arguments = [
-            KernelArgument::Pointer(halo),
+            KernelArgument::Pointer(arriving),
             KernelArgument::Pointer(samples.pointer()),
             KernelArgument::I64(cells as i64 / SAMPLES),
             KernelArgument::I64(SAMPLES),
@@ -118,6 +162,7 @@ impl<D: Device> RankRing<D> {
             rank: comm.rank() as i64,
             ranks: comm.size() as i64,
             begin: domain.lower()[0],
+            is_reversed,
             samples,
             write: device.compile(&WRITE)?,
             sample,
@@ -129,23 +174,45 @@ impl<D: Device> RankRing<D> {
         stream.cloned().unwrap_or_else(|| self.device.default_stream())
     }
 
-    pub(super) fn left(&self) -> i64 {
-        (self.rank + self.ranks - 1) % self.ranks
-    }
-
-    /// The value of the first cell of `rank` in `round`.
-    pub(super) fn first(&self, round: i64, rank: i64) -> i64 {
+    /// The value of the first cell that `rank` sends in `round`.
+    fn first(&self, round: i64, rank: i64) -> i64 {
         (round * self.ranks + rank) << 32
     }
 
-    /// Puts a kernel that writes the owned cells into `stream`.
+    /// The value of each cell that has arrived in `round`.
+    pub(super) fn arrived(&self, round: i64) -> impl Iterator<Item = i64> {
+        let away = if self.is_reversed { 1 } else { self.ranks - 1 };
+        let first = self.first(round, (self.rank + away) % self.ranks);
+        first..first + self.cells
+    }
+
+    /// The cells that arrive, as cells of the grid.
+    pub(super) fn arriving(&self) -> Range<i64> {
+        let first = if self.is_reversed { self.begin } else { self.begin - self.cells };
+        first..first + self.cells
+    }
+
+    /// The cells that arrive, as elements in memory.
+    pub(super) fn arriving_elements(&self) -> Range<usize> {
+        let (cells, first) = (self.cells as usize, if self.is_reversed { self.cells as usize } else { 0 });
+        first..first + cells
+    }
+
+    /// Puts a kernel that writes the cells that are sent into `stream`. If they are the halo, the owned cells get smaller values before.
     pub(super) fn write(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
-        let owned: Pointer = self.exchange.fields().pointer(0)?.offset(8 * self.cells as isize);
-        let arguments = [
-            KernelArgument::Pointer(owned),
-            KernelArgument::I64(self.first(round, self.rank)),
-            KernelArgument::I64(self.cells),
-        ];
+        let halo: Pointer = self.exchange.fields().pointer(0)?;
+        let owned = halo.offset(8 * self.cells as isize);
+        let first = self.first(round, self.rank);
+        if !self.is_reversed {
+            return self.write_cells(owned, first, stream);
+        }
+        self.write_cells(owned, self.first(round, 0) - self.cells, stream)?;
+        self.write_cells(halo, first, stream)
+    }
+
+    fn write_cells(&self, cells: Pointer, first: i64, stream: &D::Stream) -> Result<(), Failure> {
+        let arguments =
+            [KernelArgument::Pointer(cells), KernelArgument::I64(first), KernelArgument::I64(self.cells)];
         let launch = self.device.bind(&self.write, LaunchConfig::linear(self.cells as usize), &arguments)?;
         // SAFETY: the cells live until a test has synchronised with the stream, and every exchange and every look is
         // ordered with this launch, which is what the tests verify.
@@ -153,22 +220,22 @@ impl<D: Device> RankRing<D> {
         Ok(())
     }
 
-    /// Puts a kernel that samples the halo into `stream`.
+    /// Puts a kernel that samples the cells that arrive into `stream`.
     pub(super) fn look(&self, stream: &D::Stream) -> Result<(), Failure> {
         // SAFETY: as for `write`; the samples are read after this.
         unsafe { self.device.launch(&self.sample, stream)? };
         Ok(())
     }
 
-    /// Verifies that the last look in `stream` saw what the left neighbour wrote in `round`.
+    /// Verifies that the last look in `stream` saw what a neighbour wrote in `round`.
     pub(super) fn verify(&self, round: i64, stream: &D::Stream) -> Result<(), Failure> {
         let mut found = vec![0i64; SAMPLES as usize];
         // SAFETY: the buffer holds `SAMPLES` samples, and nothing else uses them now.
         unsafe { self.device.read(self.samples.pointer(), bytemuck::cast_slice_mut(&mut found), stream)? };
-        let stride = self.cells / SAMPLES;
-        let expected = |sample: i64| self.first(round, self.left()) + (sample + 1) * stride - 1;
-        let wrong = found.iter().zip(0..).find(|(found, sample)| **found != expected(*sample));
-        ensure!(wrong.is_none(), "round {round}: found {wrong:?} in the halo");
+        let stride = (self.cells / SAMPLES) as usize;
+        let expected = self.arrived(round).skip(stride - 1).step_by(stride);
+        let wrong = found.iter().zip(expected).find(|(found, expected)| *found != expected);
+        ensure!(wrong.is_none(), "round {round}: found and expected {wrong:?} among what has arrived");
         Ok(())
     }
 }

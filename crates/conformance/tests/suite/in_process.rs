@@ -111,12 +111,17 @@ fn accumulated_halos_match_the_oracle() {
 
 #[test]
 fn sums_of_halos_have_the_same_bits_on_each_path_and_in_each_run() {
-    random::same_bits(&device(), &device(), cases(CASES).div_ceil(10), RANKS).unwrap();
+    random::same_bits(&device(), &device(), cases(CASES).div_ceil(10), RANKS, 2).unwrap();
+}
+
+#[test]
+fn sums_of_halos_have_the_same_bits_in_a_hundred_runs() {
+    random::same_bits(&device(), &device(), usual(8, 32), 4, usual(10, 100)).unwrap();
 }
 
 #[test]
 fn exact_sums_have_the_same_bits_on_any_number_of_ranks() {
-    random::exact_sums(400, 8).unwrap();
+    backend::exact_sums_have_the_same_bits_on_any_number_of_ranks(&device()).unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use haloport_conformance::queued::Queued;
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{device, drawn, ordering, panics, scheduled};
+use haloport_conformance::{device, drawn, ordering, panics, scheduled, usual};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -36,7 +36,14 @@ haloport_conformance::backend_tests! { some_queued:
 
 #[test]
 fn sums_of_halos_have_the_bits_of_the_cpu() {
-    random::same_bits(&queued(), &CpuDevice::with_threads(1).unwrap(), cases(500).div_ceil(10), 5).unwrap();
+    random::same_bits(
+        &queued(),
+        &CpuDevice::with_threads(1).unwrap(),
+        cases(500).div_ceil(10),
+        5,
+        usual(2, 20),
+    )
+    .unwrap();
 }
 
 #[test]

@@ -56,7 +56,10 @@ pub(crate) fn bound(comm: &Communicator, path: DataPath) -> Result<Exchange<Numb
 /// Runs `body` on each rank and returns the one text that all of them must end with.
 pub(crate) fn refused(ranks: usize, body: impl Fn(&Communicator) -> Result<(), Failure> + Sync) -> String {
     let texts = run_ranks(ranks, |comm| -> Result<String, Failure> {
-        Ok(body(&comm).expect_err("it was not refused").to_string())
+        let text = body(&comm).expect_err("it was not refused").to_string();
+        // Nothing is half done: the next collective call of all ranks is right.
+        assert_eq!(comm.all_reduce([1_i64], Reduction::Sum)?, [ranks as i64], "after: {text}");
+        Ok(text)
     })
     .unwrap();
     let texts: BTreeSet<String> = texts.into_iter().collect();

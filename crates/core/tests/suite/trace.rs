@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::*;
-use haloport_core::device::Device;
+use haloport_core::device::{Combine, Device};
 use haloport_core::exchange::Traffic;
 use haloport_core::trace::{DEFAULT_SPANS, Phase, Row, Span, Trace, TraceError};
 use haloport_core::*;
@@ -62,6 +62,40 @@ fn an_exchange_leaves_what_it_moves() {
                 let filled = received + traffic.direct_bytes + traffic.local_bytes;
                 assert_eq!(bytes(of(Phase::Unpacking)), TIMES * filled, "{context}");
                 assert!(packed + filled > 0 && spans.iter().all(|span| !span.failed), "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn halos_that_go_to_their_owners_leave_what_they_move() {
+    const TIMES: usize = 5;
+    for ranks in [1, 2, 3] {
+        for path in PATHS {
+            let moved = run_ranks(ranks, |comm| -> Result<(Vec<Span>, Traffic), Failure> {
+                let trace = comm.begin_trace(DEFAULT_SPANS).clone();
+                let exchange = bound_plane(&comm, path)?;
+                let pattern = exchange.pattern().clone();
+                let sum = BindOptions::default().accumulate(Combine::Sum).prefer(path);
+                let mut exchange = pattern.bind_with(exchange.into_fields()?, sum)?;
+                for _ in 0..TIMES {
+                    exchange.start()?.finish()?;
+                }
+                Ok((trace.spans(), exchange.traffic()))
+            });
+            for (spans, traffic) in moved.unwrap() {
+                let named = |name: &str| bytes(spans.iter().filter(|span| span.name == name));
+                let context = format!("{ranks} ranks, {path:?}, {traffic:?}, {spans:#?}");
+                assert_eq!(named("send"), TIMES * traffic.message_bytes, "{context}");
+                assert_eq!(named("receive"), TIMES * traffic.message_bytes, "{context}");
+                assert_eq!(
+                    named("read halo") + named("read message"),
+                    TIMES * traffic.direct_bytes,
+                    "{context}"
+                );
+                let combined = traffic.message_bytes + traffic.direct_bytes + traffic.local_bytes;
+                assert_eq!(named("combine"), TIMES * combined, "{context}");
+                assert!(spans.iter().all(|span| !span.failed), "{context}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use haloport_conformance::exported::{Exporting, NAME, exporting};
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{ensure, redistributed, sets, structured, unstructured};
+use haloport_conformance::{accumulated, ensure, redistributed, sets, structured, unstructured};
 use haloport_core::{Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
 
@@ -13,7 +13,7 @@ type RingExchange = Exchange<Field<f64, Exporting<CpuDevice>>>;
 /// The cells of each rank, in a ring.
 const CELLS: usize = 100;
 
-/// `count` random exchanges of boxes and of lists, and as many redistributions, against their oracles, and the lifetime of
+/// `count` random exchanges of boxes and of lists, as many with halos that go to their owners, and redistributions, against their oracles, and the lifetime of
 /// mapped memory.
 pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     let device = exporting(&CpuDevice::with_threads(1)?);
@@ -21,6 +21,7 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
     for (number, size) in sized(count) {
         structured::check(comm, &device, &structured::Case::new(number, comm.size(), size))?;
         unstructured::check(comm, &device, &unstructured::Case::new(number, comm.size(), size))?;
+        accumulated::check(comm, &device, number, size)?;
         redistributed::check(comm, &device, number, size)?;
         sets::check(comm, &device, number, size)?;
     }

@@ -1,7 +1,10 @@
 //! Exchanges among processes on a device: straight from the neighbour's memory, and in messages.
 
 use haloport_conformance::random::{numbers, sized};
-use haloport_conformance::{ensure, ordering, overlap, progress, scheduled, structured, unstructured};
+use haloport_conformance::{
+    accumulated, ensure, ordering, overlap, progress, redistributed, same_bits, scheduled, structured,
+    unstructured,
+};
 use haloport_core::device::{Device, Priority, Stream};
 use haloport_core::{BindOptions, Communicator, DataPath, Exchange, Field, Grid, Halo, Pattern, Split};
 use haloport_cpu::CpuDevice;
@@ -14,16 +17,24 @@ const CELLS: usize = 100;
 /// The rounds of exchanges on four streams.
 const ROUNDS: i64 = 30;
 
-/// `count` random exchanges of boxes and of unstructured domains against their oracles, and exchanges on streams.
+/// `count` random exchanges of boxes and of unstructured domains, halos that go to their owners, and redistributions against their
+/// oracles, as many sums of halos and exact sums, bit for bit, and exchanges on streams.
 /// `in_any_order`: also exchanges that each rank starts in an order of its own.
 pub(crate) fn suite<D: Device>(comm: &Communicator, device: &D, count: u64, in_any_order: bool) -> Outcome {
     let direct = direct_bytes(comm, device)?;
+    let cpu = CpuDevice::with_threads(1)?;
     for (number, size) in sized(count) {
         let case = structured::Case::new(number, comm.size(), size);
         // A third of them in chunks.
         let case = if number % 3 == 0 { case.in_chunks(256) } else { case };
         structured::check(comm, device, &case)?;
         unstructured::check(comm, device, &unstructured::Case::new(number, comm.size(), size))?;
+        accumulated::check(comm, device, number, size)?;
+        redistributed::check(comm, device, number, size)?;
+        if device.combining().is_some() {
+            same_bits::of_halos(comm, device, &cpu, (number, size), 2)?;
+        }
+        same_bits::of_all_ranks(comm, device, number)?;
     }
     if in_any_order {
         for number in numbers(count.div_ceil(10)) {
@@ -39,7 +50,8 @@ pub(crate) fn suite<D: Device>(comm: &Communicator, device: &D, count: u64, in_a
     comm.barrier()?;
     if comm.rank() == 0 {
         println!(
-            "{} ranks on {}: {count} random exchanges of boxes and {count} of lists; in a ring, {direct} bytes straight from \
+            "{} ranks on {}: {count} random exchanges of boxes and {count} of lists, {count} with halos that go to their owners, \
+             {count} redistributions; in a ring, {direct} bytes straight from \
              the neighbour's memory",
             comm.size(),
             device.info().name

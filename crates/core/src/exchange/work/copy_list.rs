@@ -78,6 +78,11 @@ impl<D: Device> CopyList<D> {
         Ok(CopyList { copies, purpose: Purpose::Combining, bytes, host_copy: None })
     }
 
+    /// The same, after the copy that moves the messages to the buffer of the device, if they are moved.
+    pub(crate) fn after(self, host_copy: Option<HostCopy>) -> CopyList<D> {
+        CopyList { host_copy, ..self }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }

@@ -24,7 +24,7 @@ use crate::exchange::cells::side::{PieceCells, Side, fill, join};
 use crate::exchange::options::Way;
 use crate::exchange::ways::memory::bind::copies_of_piece;
 use crate::exchange::work::Lane;
-use crate::exchange::work::copy_list::{CopyList, Purpose, bytes};
+use crate::exchange::work::copy_list::{Batch, Buffers, CopyList, Purpose, bytes};
 use crate::field::{BoundField, End};
 use crate::pattern::{Pattern, Reversal};
 use crate::trace::Row;
@@ -132,15 +132,15 @@ impl Collected<'_> {
 }
 
 impl<D: Device> Combining<D> {
-    /// Binds the copies of the messages of `sets`, which are received in a buffer at `buffer`, and of what neighbours lend
-    /// by `ways`.
+    /// Binds the copies of the messages of `sets`, which are `batch` of `buffers`, and of what neighbours lend by `ways`.
     pub(crate) fn bind(
         binding: &Binding<'_, D>,
         Reversal { combine, zero_halo }: Reversal,
         ways: &PartWays,
-        (sets, buffer): (&MessageSets, Pointer),
+        (sets, buffers, batch): (&MessageSets, &Buffers<D>, &Batch),
     ) -> Result<Combining<D>, DeviceError> {
         let Binding { device, fields, pattern, .. } = *binding;
+        let buffer = buffers.on_device(Direction::Receive, batch);
         let order = Layers::of(pattern);
         let layers = (0..order.count).map(|_| LayerItems::default()).collect();
         let mut collected = Collected { order, fields, combine, layers };
@@ -174,10 +174,16 @@ impl<D: Device> Combining<D> {
                 CopyList::bind_combining(combining, items)
             }
         };
+        // All messages are moved at once, before the first copies from them.
+        let mut host_copy = buffers.host_copy(Direction::Receive, batch);
         let bind_layer = |LayerItems { arrived, mut lent }: LayerItems| {
             lent.resize_with(windows.len(), Default::default);
             let lent = lent.into_iter().map(|[first, second]| Ok([bind(first)?, bind(second)?]));
-            Ok(Layer { arrived: bind(arrived)?, lent: lent.collect::<Result<_, DeviceError>>()? })
+            let mut arrived = bind(arrived)?;
+            if !arrived.is_empty() {
+                arrived = arrived.after(host_copy.take());
+            }
+            Ok(Layer { arrived, lent: lent.collect::<Result<_, DeviceError>>()? })
         };
         let layers = collected.layers.into_iter().map(bind_layer).collect::<Result<_, DeviceError>>()?;
         let (zero, zeros) = match zero_halo {

@@ -97,8 +97,7 @@ pub(crate) fn bind_messages<D: Device>(
         Some(reversal) => {
             let layouts = sets.whole.messages.iter().cloned();
             receives.extend(layouts.map(|layout| BoundMessage { layout, copies: None, is_borrowed: false }));
-            let buffer = buffers.on_device(Direction::Receive, &unpack_batch);
-            Some(Combining::bind(binding, reversal, ways, (&sets, buffer))?)
+            Some(Combining::bind(binding, reversal, ways, (&sets, &buffers, &unpack_batch))?)
         }
     };
     receives.extend(binder.received_chunks(&sets.chunks, &received[1..])?);
