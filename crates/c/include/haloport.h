@@ -108,7 +108,8 @@ hp_status hp_set_log(void (*log)(hp_level level, const char *text, void *context
 /* --- Ranks -------------------------------------------------------------------------------------------------------------- */
 
 /*
- * The ranks of an MPI communicator, which is duplicated: hp_comm_mpi(&mpi_comm, sizeof mpi_comm, &comm). MPI is running.
+ * The ranks of an MPI communicator, which is duplicated: hp_comm_mpi(&mpi_comm, sizeof mpi_comm, &comm). MPI is running. Null and 0
+ * bytes stand for MPI_COMM_WORLD.
  * Free it before MPI_Finalize. HP_TRANSPORT if MPI has one rank where a launcher has started several processes, as under
  * the launcher of another MPI. Collective.
  */

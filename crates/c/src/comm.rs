@@ -21,10 +21,13 @@ unsafe extern "C" fn hp_comm_mpi(
     made: *mut Handle<Communicator>,
 ) -> Status {
     call("hp_comm_mpi", || {
-        // SAFETY: by the contract of the header, `made` may be written, and `comm` is an MPI_Comm of that size, of an MPI
-        // that runs.
+        // SAFETY: by the contract of the header, `made` may be written, and `comm` is null with a size of 0, or an MPI_Comm of
+        // that size, of an MPI that runs.
         unsafe {
             make(made, || {
+                if comm.is_null() && bytes == 0 {
+                    return Ok(mpi::from_world()?);
+                }
                 let handle = match bytes {
                     4 => i64::from(slice(comm.cast::<i32>(), 1, "mpi_comm")?[0]),
                     8 => slice(comm.cast::<i64>(), 1, "mpi_comm")?[0],

@@ -50,6 +50,19 @@ pub unsafe fn from_fortran(comm: i32) -> Result<Communicator, TransportError> {
     unsafe { duplicate(mpi, Comm::new(comm)) }
 }
 
+/// Collective: like [`from_raw`], from `MPI_COMM_WORLD`: all ranks of the job, in a program that runs MPI by itself.
+///
+/// # Safety
+/// MPI is not finalised before this returns.
+///
+/// # Errors
+/// As for [`from_raw`].
+pub unsafe fn from_world() -> Result<Communicator, TransportError> {
+    let mpi = raw::chosen_running("MPI_Comm_dup")?;
+    // SAFETY: the world is valid while MPI runs, as was just checked, and it stays so by the caller's promise.
+    unsafe { duplicate(mpi, Comm::world(mpi)) }
+}
+
 /// Collective: like [`from_raw`], from a communicator of the crate `mpi`, for whose MPI the program was built.
 ///
 /// # Errors

@@ -76,7 +76,7 @@ pub use mpi;
 
 #[cfg(feature = "rsmpi")]
 pub use communicator::from_communicator;
-pub use communicator::{from_fortran, from_raw};
+pub use communicator::{from_fortran, from_raw, from_world};
 pub use job::{MpiSession, initialize, install_abort_hook};
 pub use node::try_node_memory;
 pub use raw::RawComm;

@@ -59,6 +59,7 @@ static void communicators(hp_comm *comm) {
     REFUSED(HP_ARGUMENT, "null", hp_comm_fortran(0, NULL));
     /* No MPI runs. */
     REFUSED(HP_TRANSPORT, "MPI", hp_comm_mpi(&handle, 8, &made));
+    REFUSED(HP_TRANSPORT, "MPI", hp_comm_mpi(NULL, 0, &made));
     REFUSED(HP_TRANSPORT, "MPI", hp_comm_fortran(0, &made));
     hp_comm *freed;
     CHECK(hp_comm_threads(1, &freed));

@@ -58,8 +58,9 @@ static void describe(void) {
 
 /* A ring: each rank owns CELLS - 2 cells, with a halo of one at each end. */
 static void make(void) {
-    MPI_Comm world = MPI_COMM_WORLD;
-    REQUIRE(hp_comm_mpi(&world, sizeof world, &comm) == HP_OK);
+    REQUIRE(hp_comm_mpi(NULL, 0, &comm) == HP_OK);
+    int32_t size, number;
+    REQUIRE(hp_comm_size(comm, &size) == HP_OK && size == ranks && hp_comm_rank(comm, &number) == HP_OK && number == rank);
     hp_grid grid = HP_GRID_INIT;
     grid.axes = 1, grid.cells[0] = (int64_t)ranks * (CELLS - 2), grid.periodic[0] = 1;
     grid.halo_lower[0] = grid.halo_upper[0] = 1;
