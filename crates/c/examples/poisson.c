@@ -144,7 +144,7 @@ static void apply(const part *mesh, const double *vector, double *product) {
 static double dot(const part *mesh, const double *one, const double *other) {
     const void *values[] = {one}, *weights[] = {other};
     double sum;
-    check(hp_comm_sum_exact(comm, HP_F64, 1, &mesh->owned, values, weights, &sum));
+    check(hp_comm_sum_exact(comm, HP_F64, 1, &mesh->owned, values, weights, NULL, &sum));
     return sum;
 }
 

@@ -76,8 +76,10 @@ module haloport
     procedure :: set_progress => comm_set_progress
     procedure, private :: reduce_int32, reduce_int64, reduce_real32, reduce_real64
     generic :: all_reduce => reduce_int32, reduce_int64, reduce_real32, reduce_real64
-    procedure, private :: sum_exact_real32, sum_exact_real64
-    generic :: sum_exact => sum_exact_real32, sum_exact_real64
+    procedure, private :: sum_exact_real32, sum_exact_real64, sum_exact_real32_of_bool, sum_exact_real64_of_bool
+    generic :: sum_exact => sum_exact_real32, sum_exact_real64, sum_exact_real32_of_bool, sum_exact_real64_of_bool
+    procedure, private :: sums_exact_of_logical, sums_exact_of_bool
+    generic :: sums_exact => sums_exact_of_logical, sums_exact_of_bool
     procedure :: broadcast => comm_broadcast
     procedure :: gather => comm_gather
     procedure :: free => comm_free
@@ -168,6 +170,10 @@ module haloport
   ! No stream: the caller has waited for its work, and the call returns when the halos are in place.
   type(hp_stream), parameter :: hp_block = hp_stream(1, 0)
 
+  interface hp_reprosum_calc
+    module procedure reprosum_of_comm, reprosum_of_mpi
+  end interface
+
   interface hp_pattern_create
     module procedure pattern_of_ids_32, pattern_of_ids_64, pattern_of_grid, pattern_of_domains, pattern_of_lists, &
       redistribution_of_patterns
@@ -229,20 +235,35 @@ module haloport
       character(kind=c_char), intent(in) :: reduction(*)
       integer(c_int32_t), value :: bytes, is_real
     end function
-    integer(c_int) function hpf_sum_exact(comm, bytes, sum, values, weights) bind(c)
+    integer(c_int) function hpf_sum_exact(comm, sum, values, weights, mask) bind(c)
       import
       type(c_ptr), value :: comm
-      integer(c_int32_t), value :: bytes
       real(c_double), intent(out) :: sum
       type(*), intent(in) :: values(..)
-      type(*), intent(in), optional :: weights(..)
+      type(*), intent(in), optional :: weights(..), mask(..)
     end function
-    integer(c_int) function hpf_reprosum(comm, values, sums, summands, columns, fields) bind(c)
+    integer(c_int) function hpf_sums_exact(comm, sums, room, weights, mask, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: comm
+      real(c_double), intent(inout) :: sums(*)
+      integer(c_int64_t), value :: room
+      type(*), intent(in), optional :: weights(..), mask(..)
+      type(*), intent(in) :: a1(..)
+      type(*), intent(in), optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+        a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    end function
+    integer(c_int) function hpf_reprosum(comm, of_mpi, of_all, mpi, values, sums, summands, columns, fields, takes_not_finite, &
+      with_largest, largest, most, differences) bind(c)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int32_t), value :: of_mpi, of_all, takes_not_finite, with_largest
+      integer(c_int64_t), value :: mpi, summands, columns, fields
       real(c_double), intent(in) :: values(*)
       real(c_double), intent(inout) :: sums(*)
-      integer(c_int64_t), value :: summands, columns, fields
+      real(c_double), intent(inout), optional :: largest(*), differences(*)
+      integer(c_int64_t), intent(out) :: most
     end function
     integer(c_int) function hpf_broadcast(comm, root, values) bind(c)
       import
@@ -637,38 +658,179 @@ contains
 
   ! The sum of the values of all ranks, or of their products with as many weights, as that of real numbers, rounded once: the same
   ! bits on any number of ranks, however they share the values. Arrays of any rank, sections, or of no elements. A NaN, or infinities
-  ! of both signs, make it a NaN, infinities of one sign that infinity; a NaN after a failure. `sum_exact` of a communicator. Collective.
-  function sum_exact_real64(self, values, weights, stat, errmsg) result(sum)
+  ! of both signs, make it a NaN, infinities of one sign that infinity; a NaN after a failure. A mask has as many elements as values, a
+  ! logical of default kind or of kind c_bool each: where it is false, nothing is added, not even a NaN. `sum_exact` of a communicator.
+  ! Collective.
+  function sum_exact_real64(self, values, weights, mask, stat, errmsg) result(sum)
     class(hp_comm), intent(in) :: self
     real(c_double), intent(in) :: values(..)
     real(c_double), intent(in), optional :: weights(..)
+    logical, intent(in), optional :: mask(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     real(c_double) :: sum
-    call ended(hpf_sum_exact(self%handle, 8_c_int32_t, sum, values, weights), 'sum_exact', stat, errmsg)
+    call ended(hpf_sum_exact(self%handle, sum, values, weights, mask), 'sum_exact', stat, errmsg)
   end function
 
-  function sum_exact_real32(self, values, weights, stat, errmsg) result(sum)
+  function sum_exact_real32(self, values, weights, mask, stat, errmsg) result(sum)
     class(hp_comm), intent(in) :: self
     real(c_float), intent(in) :: values(..)
     real(c_float), intent(in), optional :: weights(..)
+    logical, intent(in), optional :: mask(..)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     real(c_double) :: sum
-    call ended(hpf_sum_exact(self%handle, 4_c_int32_t, sum, values, weights), 'sum_exact', stat, errmsg)
+    call ended(hpf_sum_exact(self%handle, sum, values, weights, mask), 'sum_exact', stat, errmsg)
   end function
 
-  ! Exact sums of `nflds` columns, in one message. `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k of all
-  ! ranks. The arguments are those of `shr_reprosum_calc`, with a communicator of Haloport. Collective.
-  subroutine hp_reprosum_calc(arr, arr_gsum, nsummands, dsummands, nflds, commid, stat, errmsg)
+  ! With a mask of kind c_bool.
+  function sum_exact_real64_of_bool(self, values, weights, mask, stat, errmsg) result(sum)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(in) :: values(..)
+    real(c_double), intent(in), optional :: weights(..)
+    logical(c_bool), intent(in) :: mask(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double) :: sum
+    call ended(hpf_sum_exact(self%handle, sum, values, weights, mask), 'sum_exact', stat, errmsg)
+  end function
+
+  function sum_exact_real32_of_bool(self, values, weights, mask, stat, errmsg) result(sum)
+    class(hp_comm), intent(in) :: self
+    real(c_float), intent(in) :: values(..)
+    real(c_float), intent(in), optional :: weights(..)
+    logical(c_bool), intent(in) :: mask(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(c_double) :: sum
+    call ended(hpf_sum_exact(self%handle, sum, values, weights, mask), 'sum_exact', stat, errmsg)
+  end function
+
+  ! Such sums of up to 20 arrays, in one message: `sums` has an element for each of them. All are reals of 4 bytes, or all of 8, and have
+  ! as many elements as weights and mask, which hold for each: call comm%sums_exact(sums, heat, salt, weights=area, mask=wet). Sums are
+  ! NaN after a failure. All ranks pass as many arrays. `sums_exact` of a communicator. Collective.
+  subroutine sums_exact_of_logical(self, sums, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
+      weights, mask, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(inout), contiguous :: sums(:)
+    type(*), intent(in) :: a1(..)
+    type(*), intent(in), optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+      a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    type(*), intent(in), optional :: weights(..)
+    logical, intent(in), optional :: mask(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_sums_exact(self%handle, sums, size(sums, kind=c_int64_t), weights, mask, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'sums_exact', stat, errmsg)
+  end subroutine
+
+  ! With a mask of kind c_bool.
+  subroutine sums_exact_of_bool(self, sums, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, &
+      weights, mask, stat, errmsg)
+    class(hp_comm), intent(in) :: self
+    real(c_double), intent(inout), contiguous :: sums(:)
+    type(*), intent(in) :: a1(..)
+    type(*), intent(in), optional :: a2(..), a3(..), a4(..), a5(..), a6(..), a7(..), a8(..), &
+      a9(..), a10(..), a11(..), a12(..), a13(..), a14(..), a15(..), a16(..), a17(..), a18(..), a19(..), a20(..)
+    type(*), intent(in), optional :: weights(..)
+    logical(c_bool), intent(in) :: mask(..)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call ended(hpf_sums_exact(self%handle, sums, size(sums, kind=c_int64_t), weights, mask, &
+      a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
+      a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'sums_exact', stat, errmsg)
+  end subroutine
+
+  ! Exact sums of `nflds` columns, in one message: `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k of all
+  ! ranks; a NaN after a failure. The arguments are those of `shr_reprosum_calc`, and `stat` and `errmsg`. Collective: all ranks pass the
+  ! same `nflds`, and the same of the arguments that say so.
+  !
+  ! A NaN or an infinity among these elements is a failure, unless `allow_infnan` is true: then the sum is as that of `sum_exact`.
+  ! `arr_gbl_max_out` becomes the largest magnitude of each column, and `gbl_max_nsummands_out` the largest `nsummands` of a rank: one
+  ! more message for both; all ranks pass them. `rel_diff` becomes the relative and the absolute difference from a sum of floats, the
+  ! absolute one twice if the sum is smaller, and 0 if the sum is not finite: one more message; all ranks pass it. `arr_max_levels_out`
+  ! becomes 135, the whole numbers of 32 bits in a sum. `repro_sum_stats` counts calls: 1 is added to element 1, to element 5 if there
+  ! was a message for largest values, and to element 4 if there was one for `rel_diff`. The other arguments have no effect: they steer
+  ! an algorithm with a limited number of levels, and sums here are exact.
+  !
+  ! `commid` is a communicator of Haloport. Or it is one of MPI, by its number, and all ranks of the job if it is absent: then each call
+  ! makes a communicator of its own, which takes longer than the sum.
+  subroutine reprosum_of_comm(arr, arr_gsum, nsummands, dsummands, nflds, allow_infnan, ddpdd_sum, arr_gbl_max, arr_gbl_max_out, &
+      arr_max_levels, arr_max_levels_out, gbl_max_nsummands, gbl_max_nsummands_out, gbl_count, repro_sum_validate, &
+      repro_sum_stats, rel_diff, commid, stat, errmsg)
     integer, intent(in) :: nsummands, dsummands, nflds
     real(c_double), intent(in) :: arr(dsummands, nflds)
     real(c_double), intent(inout) :: arr_gsum(nflds)
+    logical, intent(in), optional :: allow_infnan, ddpdd_sum, repro_sum_validate
+    real(c_double), intent(in), optional :: arr_gbl_max(nflds)
+    real(c_double), intent(inout), optional :: arr_gbl_max_out(nflds), rel_diff(2, nflds)
+    integer, intent(in), optional :: arr_max_levels(nflds), gbl_max_nsummands, gbl_count
+    integer, intent(inout), optional :: arr_max_levels_out(nflds), gbl_max_nsummands_out, repro_sum_stats(6)
     type(hp_comm), intent(in) :: commid
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call ended(hpf_reprosum(commid%handle, arr, arr_gsum, int(nsummands, c_int64_t), int(dsummands, c_int64_t), &
-      int(nflds, c_int64_t)), 'hp_reprosum_calc', stat, errmsg)
+    ! Such arguments steer an algorithm that is not used here.
+    if (any([present(ddpdd_sum), present(arr_gbl_max), present(arr_max_levels), present(gbl_max_nsummands), present(gbl_count), &
+      present(repro_sum_validate)])) continue
+    call reprosum(commid%handle, .false., .false., 0_c_int64_t, arr, arr_gsum, nsummands, dsummands, nflds, allow_infnan, &
+      arr_gbl_max_out, arr_max_levels_out, gbl_max_nsummands_out, repro_sum_stats, rel_diff, stat, errmsg)
+  end subroutine
+
+  subroutine reprosum_of_mpi(arr, arr_gsum, nsummands, dsummands, nflds, allow_infnan, ddpdd_sum, arr_gbl_max, arr_gbl_max_out, &
+      arr_max_levels, arr_max_levels_out, gbl_max_nsummands, gbl_max_nsummands_out, gbl_count, repro_sum_validate, &
+      repro_sum_stats, rel_diff, commid, stat, errmsg)
+    integer, intent(in) :: nsummands, dsummands, nflds
+    real(c_double), intent(in) :: arr(dsummands, nflds)
+    real(c_double), intent(inout) :: arr_gsum(nflds)
+    logical, intent(in), optional :: allow_infnan, ddpdd_sum, repro_sum_validate
+    real(c_double), intent(in), optional :: arr_gbl_max(nflds)
+    real(c_double), intent(inout), optional :: arr_gbl_max_out(nflds), rel_diff(2, nflds)
+    integer, intent(in), optional :: arr_max_levels(nflds), gbl_max_nsummands, gbl_count
+    integer, intent(inout), optional :: arr_max_levels_out(nflds), gbl_max_nsummands_out, repro_sum_stats(6)
+    integer, intent(in), optional :: commid
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: mpi
+    ! Such arguments steer an algorithm that is not used here.
+    if (any([present(ddpdd_sum), present(arr_gbl_max), present(arr_max_levels), present(gbl_max_nsummands), present(gbl_count), &
+      present(repro_sum_validate)])) continue
+    mpi = 0
+    if (present(commid)) mpi = commid
+    call reprosum(c_null_ptr, .true., .not. present(commid), mpi, arr, arr_gsum, nsummands, dsummands, nflds, allow_infnan, &
+      arr_gbl_max_out, arr_max_levels_out, gbl_max_nsummands_out, repro_sum_stats, rel_diff, stat, errmsg)
+  end subroutine
+
+  ! `of_mpi`: on a communicator of MPI, which is that of all ranks of the job with `of_all`.
+  subroutine reprosum(comm, of_mpi, of_all, mpi, arr, arr_gsum, nsummands, dsummands, nflds, allow_infnan, &
+      arr_gbl_max_out, arr_max_levels_out, gbl_max_nsummands_out, repro_sum_stats, rel_diff, stat, errmsg)
+    type(c_ptr), intent(in) :: comm
+    logical, intent(in) :: of_mpi, of_all
+    integer(c_int64_t), intent(in) :: mpi
+    integer, intent(in) :: nsummands, dsummands, nflds
+    real(c_double), intent(in) :: arr(dsummands, nflds)
+    real(c_double), intent(inout) :: arr_gsum(nflds)
+    logical, intent(in), optional :: allow_infnan
+    real(c_double), intent(inout), optional :: arr_gbl_max_out(nflds), rel_diff(2, nflds)
+    integer, intent(inout), optional :: arr_max_levels_out(nflds), gbl_max_nsummands_out, repro_sum_stats(6)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: most
+    integer(c_int32_t) :: takes_not_finite
+    logical :: with_largest
+    integer(c_int) :: code
+    takes_not_finite = 0
+    if (present(allow_infnan)) takes_not_finite = flag(allow_infnan)
+    with_largest = present(arr_gbl_max_out) .or. present(gbl_max_nsummands_out)
+    code = hpf_reprosum(comm, flag(of_mpi), flag(of_all), mpi, arr, arr_gsum, int(nsummands, c_int64_t), &
+      int(dsummands, c_int64_t), int(nflds, c_int64_t), takes_not_finite, flag(with_largest), arr_gbl_max_out, most, rel_diff)
+    if (present(gbl_max_nsummands_out)) gbl_max_nsummands_out = int(most)
+    if (present(arr_max_levels_out)) arr_max_levels_out = 135
+    if (present(repro_sum_stats) .and. code == 0) repro_sum_stats = repro_sum_stats + &
+      [1, 0, 0, merge(1, 0, present(rel_diff)), merge(1, 0, with_largest), 0]
+    call ended(code, 'hp_reprosum_calc', stat, errmsg)
   end subroutine
 
   ! Replaces the values by those of rank `root`, from 0. Values are a number, a logical, a text, or a type of such components, or an array

@@ -132,7 +132,7 @@ static const struct {
     {"options.", "", 0}, {"ids.ids", "ids", 0}, {"ids[0].", "", 0}, {"ids[", "domain ", 1}, {"boxes[0]", "lower, upper", 0}, {"boxes[", "domain ", 1}, {"domain ", "domain ", 1},
     {"like[", "array ", 1}, {"data[", "array ", 1}, {"field ", "array ", 1}, {"stride[", "the stride of axis ", 1},
     {"destinations[", "destinations ", 1}, {"sources[", "sources ", 1}, {"send[", "send_to ", 1}, {"receive[", "receive_from ", 1},
-    {"owners[", "owners ", 1},
+    {"owners[", "owners ", 1}, {"values[", "array ", 1}, {"weights[", "weights of array ", 1}, {"masks[", "mask of array ", 1},
 };
 
 static int is_word(char character) {
@@ -816,44 +816,185 @@ static int64_t terms_of(const CFI_cdesc_t *array, const void **first, char **cop
     return bytes < 0 ? -1 : bytes / (int64_t)array->elem_len;
 }
 
-/* The sum of reals of that many bytes, or of their products with as many weights, unless these are absent. */
-int hpf_sum_exact(hp_comm *comm, int32_t bytes, double *sum, const CFI_cdesc_t *values, const CFI_cdesc_t *weights) {
-    const void *first[] = {NULL, NULL};
-    char *copied[] = {NULL, NULL}, text[TEXT];
-    *sum = NAN;
-    int64_t count = terms_of(values, &first[0], &copied[0]), others = count;
-    if (count >= 0 && weights) others = terms_of(weights, &first[1], &copied[1]);
-    int wrong = count < 0 || others < 0 ? HP_ARGUMENT : 0;
-    if (!wrong && others != count) {
-        snprintf(text, sizeof text, "weights: expected as many as values, %lld, found %lld", (long long)count, (long long)others);
-        wrong = refused(text, -1);
+/* A byte for each element of a mask, 0 where it is false, in a row, and their number; -1 if the mask cannot be used. */
+static int64_t marks_of(const CFI_cdesc_t *mask, const uint8_t **first, char **copied) {
+    const void *elements;
+    char *row;
+    int64_t number = terms_of(mask, &elements, &row);
+    *first = elements, *copied = row;
+    const size_t each = mask->elem_len;
+    if (number <= 0 || each == 1) return number;
+    uint8_t *marks = calloc((size_t)number, 1);
+    if (!marks) refused("expected memory for a copy of a mask, found none", -1);
+    for (int64_t place = 0; place < number && marks; place++)
+        for (size_t byte = 0; byte < each; byte++) marks[place] |= ((const uint8_t *)elements)[(size_t)place * each + byte];
+    free(row);
+    *first = marks, *copied = (char *)marks;
+    return marks ? number : -1;
+}
+
+/* Checks that weights, or a mask, have as many elements as the array at `place`; -1 if the array is the only one. */
+static int check_number(const char *name, int64_t expected, int64_t found, int place) {
+    char text[TEXT];
+    if (found == expected) return 0;
+    snprintf(text, sizeof text, "%s: expected as many as values, %lld, found %lld", name, (long long)expected, (long long)found);
+    return refused(text, place);
+}
+
+/*
+ * The sum of each of `count` arrays of reals, in one message; with weights, of the products of its elements and these; with a mask, of
+ * those elements where it is true. If an argument is wrong, -1 of `count` for example, the other ranks learn of it.
+ */
+static int exact_sums(hp_comm *comm, int count, const CFI_cdesc_t *const *arrays, const CFI_cdesc_t *weights, const CFI_cdesc_t *mask,
+                      double *sums) {
+    const void *values[MOST_ARRAYS], *of_weights = NULL, *by[MOST_ARRAYS];
+    const uint8_t *marks = NULL, *masks[MOST_ARRAYS];
+    char *copied[MOST_ARRAYS + 2] = {NULL}, text[TEXT];
+    int64_t counts[MOST_ARRAYS], weight_count = 0, mask_count = 0;
+    const int type = count > 0 ? type_of(arrays[0]) : HP_F64;
+    int wrong = count < 0 ? HP_ARGUMENT : 0;
+    if (!wrong && type != HP_F32 && type != HP_F64) wrong = refused("expected reals of 4 or 8 bytes, found another type", 0);
+    if (!wrong && weights) {
+        weight_count = terms_of(weights, &of_weights, &copied[MOST_ARRAYS]);
+        wrong = weight_count < 0 ? HP_ARGUMENT : type_of(weights) != type ? refused("weights: expected the type of values, found another", -1) : 0;
     }
-    /* If an argument is wrong, the other ranks learn of it; the text here is that of the argument. */
+    if (!wrong && mask) wrong = (mask_count = marks_of(mask, &marks, &copied[MOST_ARRAYS + 1])) < 0 ? HP_ARGUMENT : 0;
+    for (int place = 0; place < count && !wrong; place++) {
+        const int named = count > 1 ? place : -1;
+        counts[place] = terms_of(arrays[place], &values[place], &copied[place]), by[place] = of_weights, masks[place] = marks;
+        if (counts[place] < 0) wrong = HP_ARGUMENT;
+        if (!wrong && type_of(arrays[place]) != type) wrong = refused("expected the type of the first array, found another", place);
+        if (!wrong && weights) wrong = check_number("weights", counts[place], weight_count, named);
+        if (!wrong && mask) wrong = check_number("mask", counts[place], mask_count, named);
+    }
+    /* The text is that of the argument, not that of the call that tells the other ranks. */
     memcpy(text, message, sizeof text);
-    hp_status status = hp_comm_sum_exact(comm, bytes == 4 ? HP_F32 : HP_F64, wrong ? -1 : 1, &count, &first[0], &first[1], sum);
-    free(copied[0]), free(copied[1]);
+    hp_status status = hp_comm_sum_exact(comm, (hp_type)type, wrong ? -1 : count, counts, values, by, masks, sums);
+    for (size_t place = 0; place < sizeof copied / sizeof copied[0]; place++) free(copied[place]);
     if (!wrong) return ended(status);
     memcpy(message, text, sizeof message);
     return wrong;
 }
 
-/* Sums of the first `summands` elements of each column of `columns` elements. */
-int hpf_reprosum(hp_comm *comm, const double *values, double *sums, int64_t summands, int64_t columns, int64_t fields) {
-    const size_t room = fields > 0 ? (size_t)fields : 1;
-    int64_t *counts = malloc(room * sizeof *counts);
-    const void **first = malloc(room * sizeof *first);
-    int wrong = 0;
-    for (int64_t field = 0; field < fields; field++) sums[field] = NAN;
-    if (!counts || !first) wrong = refused("expected memory for addresses, found none", -1);
-    if (!wrong && (summands < 0 || summands > columns || fields < 0 || fields > INT32_MAX))
-        wrong = refused("expected nsummands from 0 to dsummands, and nflds of 0 or more, found others", -1);
-    for (int64_t field = 0; field < fields && !wrong; field++) counts[field] = summands, first[field] = values + field * columns;
+int hpf_sum_exact(hp_comm *comm, double *sum, const CFI_cdesc_t *values, const CFI_cdesc_t *weights, const CFI_cdesc_t *mask) {
+    *sum = NAN;
+    return exact_sums(comm, 1, &values, weights, mask, sum);
+}
+
+/* `room` is the number of elements of `sums`. */
+int hpf_sums_exact(hp_comm *comm, double *sums, int64_t room, const CFI_cdesc_t *weights, const CFI_cdesc_t *mask, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
+    CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
+    CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
+    int count = count_of(arrays);
+    for (int64_t sum = 0; sum < room; sum++) sums[sum] = NAN;
+    if (count >= 0 && count != room) {
+        char text[TEXT];
+        snprintf(text, sizeof text, "sums: expected as many elements as there are arrays, %d, found %lld", count, (long long)room);
+        refused(text, -1);
+        count = -1;
+    }
+    return exact_sums(comm, count, (const CFI_cdesc_t *const *)arrays, weights, mask, sums);
+}
+
+/* What hp_reprosum_calc passes: `fields` columns of `columns` elements, of each of which the first `summands` are added up. */
+typedef struct reprosum {
+    const double *values;
+    double *sums;
+    int64_t summands, columns, fields;
+    int32_t takes_not_finite; /* whether NaN and infinities are summands as others */
+    /* Whether the largest values are written: of each field the magnitude, unless that is null; and the number of summands of a rank. */
+    int32_t with_largest;
+    double *largest;
+    int64_t *most;
+    double *differences; /* unless it is null, of each field the relative and the absolute difference from a sum of floats */
+} reprosum;
+
+/* Checks the arguments of this rank. */
+static int check_summands(const reprosum *of) {
+    char text[TEXT];
+    if (of->summands < 0 || of->summands > of->columns || of->fields < 0 || of->fields > INT32_MAX)
+        return refused("expected nsummands from 0 to dsummands, and nflds of 0 or more, found others", -1);
+    for (int64_t field = 0; field < of->fields && !of->takes_not_finite; field++)
+        for (int64_t place = 0; place < of->summands; place++) {
+            const double found = of->values[field * of->columns + place];
+            if (isfinite(found)) continue;
+            snprintf(text, sizeof text, "arr(%lld, %lld): expected a number, found %s; with allow_infnan=.true. NaN and infinities are summands",
+                     (long long)place + 1, (long long)field + 1, isnan(found) ? "a NaN" : "an infinity");
+            return refused(text, -1);
+        }
+    return 0;
+}
+
+/* The largest magnitude of each field, and the largest number of summands, on all ranks. `room` has an element more than there are fields. */
+static int extremes(hp_comm *comm, const reprosum *of, double *room) {
+    memset(room, 0, (size_t)of->fields * sizeof *room);
+    for (int64_t field = 0; field < of->fields; field++)
+        for (int64_t place = 0; place < of->summands; place++) {
+            const double found = fabs(of->values[field * of->columns + place]);
+            if (found > room[field] || isnan(found)) room[field] = found;
+        }
+    room[of->fields] = (double)of->summands;
+    hp_status status = hp_comm_all_reduce(comm, HP_MAX, HP_F64, of->fields + 1, room);
+    if (status != HP_OK) return ended(status);
+    if (of->largest) memcpy(of->largest, room, (size_t)of->fields * sizeof *room);
+    *of->most = (int64_t)room[of->fields];
+    return 0;
+}
+
+/* How far the exact sums are from sums of floats: relative and absolute, 0 of sums that are not finite. */
+static int differences(hp_comm *comm, const reprosum *of, double *room) {
+    for (int64_t field = 0; field < of->fields; field++) {
+        room[field] = 0;
+        for (int64_t place = 0; place < of->summands; place++) room[field] += of->values[field * of->columns + place];
+    }
+    hp_status status = hp_comm_all_reduce(comm, HP_SUM, HP_F64, of->fields, room);
+    if (status != HP_OK) return ended(status);
+    for (int64_t field = 0; field < of->fields; field++) {
+        const double exact = of->sums[field], found = isfinite(exact) ? fabs(room[field] - exact) : 0;
+        of->differences[2 * field] = fabs(exact) > found ? found / fabs(exact) : found;
+        of->differences[2 * field + 1] = found;
+    }
+    return 0;
+}
+
+static int sum_columns(hp_comm *comm, const reprosum *of) {
+    const size_t fields = of->fields > 0 ? (size_t)of->fields : 0;
+    int64_t *counts = malloc((fields + 1) * sizeof *counts);
+    const void **first = malloc((fields + 1) * sizeof *first);
+    double *room = malloc((fields + 1) * sizeof *room);
+    int wrong = check_summands(of);
+    if (!wrong && (!counts || !first || !room)) wrong = refused("expected memory for sums, found none", -1);
+    for (size_t field = 0; field < fields && !wrong; field++)
+        counts[field] = of->summands, first[field] = of->values + (int64_t)field * of->columns;
     char text[TEXT];
     memcpy(text, message, sizeof text);
-    hp_status status = hp_comm_sum_exact(comm, HP_F64, wrong ? -1 : (int32_t)fields, counts, first, NULL, sums);
-    free(counts), free(first);
-    if (!wrong) return ended(status);
-    memcpy(message, text, sizeof message);
+    hp_status status = hp_comm_sum_exact(comm, HP_F64, wrong ? -1 : (int32_t)fields, counts, first, NULL, NULL, of->sums);
+    if (wrong) {
+        memcpy(message, text, sizeof message);
+    } else {
+        wrong = ended(status);
+        if (!wrong && of->with_largest) wrong = extremes(comm, of, room);
+        if (!wrong && of->differences) wrong = differences(comm, of, room);
+    }
+    free(counts), free(first), free(room);
+    return wrong;
+}
+
+/* On `comm`; or, for one call, on a duplicate of a communicator of MPI, or of that of all ranks of the job. */
+int hpf_reprosum(hp_comm *comm, int32_t of_mpi, int32_t of_all, int64_t mpi, const double *values, double *sums, int64_t summands, int64_t columns,
+                 int64_t fields, int32_t takes_not_finite, int32_t with_largest, double *largest, int64_t *most, double *differences) {
+    const reprosum of = {values, sums, summands, columns, fields, takes_not_finite, with_largest, largest, most, differences};
+    for (int64_t field = 0; field < fields; field++) {
+        sums[field] = NAN;
+        if (largest) largest[field] = NAN;
+        if (differences) differences[2 * field] = differences[2 * field + 1] = NAN;
+    }
+    *most = -1;
+    if (!of_mpi) return sum_columns(comm, &of);
+    int wrong = of_all ? ended(hp_comm_mpi(NULL, 0, &comm)) : hpf_comm_create(mpi, &comm);
+    if (wrong) return wrong;
+    wrong = sum_columns(comm, &of);
+    hp_comm_free(comm);
     return wrong;
 }
 

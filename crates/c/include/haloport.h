@@ -168,15 +168,16 @@ hp_status hp_comm_all_reduce(hp_comm *comm, int32_t reduction, hp_type type, int
 
 /*
  * Exact sums. For each k below `number`, `sums[k]` becomes the sum of the `counts[k]` values at `values[k]` of all ranks, of type
- * HP_F32 or HP_F64; or of their products with as many values at `weights[k]`, unless that or `weights` is null. It is the sum of
+ * HP_F32 or HP_F64; or of their products with as many values at `weights[k]`, unless that or `weights` is null. Unless `masks[k]` or
+ * `masks` is null, there are as many bytes, and 0 leaves a value out with its weight, also a NaN. It is the sum of
  * real numbers, rounded once to a double: the same bits on any number of ranks, however they share the values. `sums` may lie in
  * the values. A NaN, or infinities of both signs, make a sum NaN, infinities of one sign make it that infinity. A sum beyond the
- * largest double is infinite, and one of 0 is +0. Counts may differ, and be 0; `number` is the same on all ranks. Values and weights
- * may be in memory of CUDA, which is copied to the host first, after the work in the default stream of its device. All sums travel
- * in one message, of 1.1 KB each. Collective.
+ * largest double is infinite, and one of 0 is +0. Counts may differ, and be 0; `number` is the same on all ranks. Values, weights and
+ * masks may be in memory of CUDA, which is copied to the host first, after the work in the default stream of its device. All sums
+ * travel in one message, of 1.1 KB each. Collective.
  */
 hp_status hp_comm_sum_exact(hp_comm *comm, hp_type type, int32_t number, const int64_t *counts, const void *const *values,
-                            const void *const *weights, double *sums);
+                            const void *const *weights, const uint8_t *const *masks, double *sums);
 
 /*
  * Replaces the `bytes` bytes at `data`, in memory of the host, by those of rank `root`, where they are only read. All ranks pass the same

@@ -459,6 +459,64 @@ private:
 /// The version and the devices of this machine, as JSON.
 inline std::string describe_machine() { return detail::text(hp_describe); }
 
+/// What an exact sum adds up on this rank: values, or their products with as many weights, perhaps with a mask. Each is anything
+/// contiguous with data() and size(), which is read by the call that sums: values and weights of float or double, all of one type.
+class terms {
+public:
+    template <class V, class = std::void_t<decltype(std::declval<const V &>().data()), decltype(std::declval<const V &>().size())>>
+    terms(const V &values)
+        : type_(type_of_terms<V>()), count_(static_cast<std::int64_t>(values.size())), values_(values.data()) {}
+    template <class V, class W>
+    terms(const V &values, const W &weights) : terms(values) {
+        static_assert(std::is_same_v<element<V>, element<W>>, "weights are of the type of the values");
+        weights_ = weights.data();
+        check_size("weights", weights.size());
+    }
+    /// The same terms without those where the mask is false or 0, of which nothing is added, not even a NaN. A mask has as many elements
+    /// as the values, of bool or of another type of one byte.
+    template <class M>
+    terms masked(const M &mask) const {
+        static_assert(!std::is_same_v<M, std::vector<bool>>, "a std::vector of bool has no bytes: use char");
+        static_assert(sizeof(*mask.data()) == 1, "masks are of bool or of another type of one byte");
+        terms made(*this);
+        made.mask_ = reinterpret_cast<const std::uint8_t *>(mask.data());
+        made.check_size("mask", mask.size());
+        return made;
+    }
+
+private:
+    friend class communicator;
+
+    template <class V>
+    using element = std::remove_cv_t<std::remove_pointer_t<decltype(std::declval<const V &>().data())>>;
+
+    template <class V>
+    static constexpr hp_type type_of_terms() {
+        static_assert(std::is_same_v<element<V>, float> || std::is_same_v<element<V>, double>, "exact sums are of float or double");
+        return type_of<element<V>>();
+    }
+    void check_size(const char *name, std::size_t found) {
+        if (static_cast<std::int64_t>(found) != count_) other_size_ = name, found_ = found;
+    }
+    // Why sum `place` is refused, before the call of haloport.h; empty if it is not.
+    std::string wrong(const terms &first, std::size_t place) const {
+        if (other_size_)
+            return std::string(other_size_) + " of sum " + std::to_string(place) + ": expected as many as values, " + std::to_string(count_) +
+                   ", found " + std::to_string(found_);
+        if (type_ == first.type_) return "";
+        const auto name = [](hp_type type) { return std::string(type == HP_F32 ? "float" : "double"); };
+        return "values of sum " + std::to_string(place) + ": expected " + name(first.type_) + " as in sum 0, found " + name(type_);
+    }
+
+    hp_type type_;
+    std::int64_t count_;
+    const void *values_, *weights_ = nullptr;
+    const std::uint8_t *mask_ = nullptr;
+    // Weights, or a mask, of another size than the values.
+    const char *other_size_ = nullptr;
+    std::size_t found_ = 0;
+};
+
 /// The ranks of a program, seen from one of them.
 class communicator {
 public:
@@ -504,22 +562,22 @@ public:
         check(hp_comm_all_reduce(get(), static_cast<std::int32_t>(op), type_of<T>(), 1, &value));
         return value;
     }
-    /// The sum of the values of all ranks, of any number on each, rounded once: the same bits on any number of ranks. Of anything
-    /// contiguous with data() and size() whose elements are float or double. Several sums in one message: hp_comm_sum_exact.
-    /// Collective.
-    template <class V>
-    double sum_exact(const V &values) {
-        return sum_exact(values.data(), values.size(), static_cast<decltype(values.data())>(nullptr));
+    /// The sum of the values of all ranks, of any number on each, rounded once: the same bits on any number of ranks. NaN and
+    /// infinities are as in hp_comm_sum_exact. Collective.
+    double sum_exact(const terms &of) {
+        double sum = 0;
+        exact_sums(&of, 1, &sum);
+        return sum;
     }
     /// The sum of the products of the values and as many weights, which are not rounded. Collective.
     template <class V, class W>
     double sum_exact(const V &values, const W &weights) {
-        if (values.size() != weights.size()) {
-            hp_comm_sum_exact(get(), HP_F64, -1, nullptr, nullptr, nullptr, nullptr); // the other ranks learn of it
-            detail::check_length("weights", weights.size(), values.size());
-        }
-        return sum_exact(values.data(), values.size(), weights.data());
+        return sum_exact(terms(values, weights));
     }
+    /// Several sums, in their order, in one message: comm.sum_exact({{height, area}, terms(height).masked(wet)}). All have values of
+    /// one type, and all ranks pass the same number. Collective.
+    std::vector<double> sum_exact(std::initializer_list<terms> of) { return exact_sums(of.begin(), of.size()); }
+    std::vector<double> sum_exact(const std::vector<terms> &of) { return exact_sums(of.data(), of.size()); }
     /// The value of rank `root`, on all ranks. Of any type that is copied byte by byte, such as a struct of numbers; or a
     /// std::vector of these or a std::string, whose length before the call may differ between ranks. Collective.
     template <class T>
@@ -559,15 +617,38 @@ public:
     hp_comm *get() const noexcept { return handle_.get(); }
 
 private:
-    template <class T>
-    double sum_exact(const T *values, std::size_t count, const T *weights) {
-        static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "exact sums are of float or double");
-        const std::int64_t counts = static_cast<std::int64_t>(count);
-        const void *const of = values, *const by = weights;
-        double sum = 0;
-        check(hp_comm_sum_exact(get(), type_of<T>(), 1, &counts, &of, &by, &sum));
-        return sum;
+    std::vector<double> exact_sums(const terms *of, std::size_t number) {
+        std::vector<double> sums;
+        try {
+            sums.resize(number);
+        } catch (...) {
+            refuse_exact_sums();
+            throw;
+        }
+        exact_sums(of, number, sums.data());
+        return sums;
     }
+    void exact_sums(const terms *of, std::size_t number, double *sums) {
+        std::vector<std::int64_t> counts;
+        std::vector<const void *> values, weights;
+        std::vector<const std::uint8_t *> masks;
+        try {
+            for (std::size_t place = 0; place < number; place++) {
+                const std::string wrong = of[place].wrong(of[0], place);
+                if (!wrong.empty()) throw error(status::argument, wrong);
+                counts.push_back(of[place].count_), values.push_back(of[place].values_);
+                weights.push_back(of[place].weights_), masks.push_back(of[place].mask_);
+            }
+        } catch (...) {
+            refuse_exact_sums();
+            throw;
+        }
+        const hp_type type = number > 0 ? of[0].type_ : HP_F64;
+        check(hp_comm_sum_exact(get(), type, static_cast<std::int32_t>(number), counts.data(), values.data(), weights.data(),
+                                masks.data(), sums));
+    }
+    // So the other ranks learn that this one sums nothing.
+    void refuse_exact_sums() { hp_comm_sum_exact(get(), HP_F64, -1, nullptr, nullptr, nullptr, nullptr, nullptr); }
 
     detail::handle<hp_comm, hp_comm_free> handle_;
 };

@@ -1,5 +1,6 @@
 //! Collective calls of a communicator: all ranks make them, in the same order.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
 use haloport::comm::{ExactSum, ExactTerm, Reducible, TransportError};
@@ -47,6 +48,7 @@ unsafe extern "C" fn hp_comm_sum_exact(
     counts: *const i64,
     values: *const *const c_void,
     weights: *const *const c_void,
+    masks: *const *const u8,
     sums: *mut f64,
 ) -> Status {
     call("hp_comm_sum_exact", || {
@@ -56,7 +58,7 @@ unsafe extern "C" fn hp_comm_sum_exact(
             let own = || {
                 let number = room()?.len();
                 // SAFETY: as above.
-                unsafe { exact_sums(kind, number, counts, values, weights) }
+                unsafe { exact_sums(kind, number, counts, values, weights, masks) }
             };
             let mut own = told(&comm, own())?;
             comm.all_reduce_exact(&mut own)?;
@@ -191,22 +193,25 @@ unsafe fn all_reduce(
     Ok(reduced?)
 }
 
-/// The sums of this rank: of the values, or of their products with the weights.
+/// The sums of this rank: of the values, or of their products with the weights; of those that the masks leave in.
 ///
 /// # Safety
-/// `counts` has `number` numbers, and so have `values` and, unless it is null, `weights` addresses of as many floats of the
-/// type `kind` as those say; nothing writes them meanwhile.
+/// `counts` has `number` numbers, and so have `values` and, unless they are null, `weights` and `masks` addresses of as many floats
+/// of the type `kind`, and bytes, as those say; nothing writes them meanwhile.
 unsafe fn exact_sums(
     kind: i32,
     number: usize,
     counts: *const i64,
     values: *const *const c_void,
     weights: *const *const c_void,
+    masks: *const *const u8,
 ) -> Result<Vec<ExactSum>, Failure> {
     // SAFETY: the caller's promise, here and below.
     let (counts, values) = unsafe { (slice(counts, number, "counts")?, slice(values, number, "values")?) };
     // SAFETY: as above.
     let weights = if weights.is_null() { &[] } else { unsafe { slice(weights, number, "weights")? } };
+    // SAFETY: as above.
+    let masks = if masks.is_null() { &[] } else { unsafe { slice(masks, number, "masks")? } };
     let add = match element_type(kind) {
         Some(ElementType::F32) => add_exactly::<f32>,
         Some(ElementType::F64) => add_exactly::<f64>,
@@ -214,36 +219,68 @@ unsafe fn exact_sums(
     };
     let (mut sums, mut reader) = (vec![ExactSum::new(); number], Reader::default());
     for (place, sum) in sums.iter_mut().enumerate() {
-        let weights = weights.get(place).copied().unwrap_or(std::ptr::null());
+        let terms = Terms {
+            place,
+            number: count(counts[place], &format!("counts[{place}]"))?,
+            values: values[place],
+            weights: weights.get(place).copied().unwrap_or(std::ptr::null()),
+            mask: masks.get(place).copied().unwrap_or(std::ptr::null()),
+        };
         // SAFETY: as above.
-        unsafe { add(sum, &mut reader, place, counts[place], values[place], weights)? };
+        unsafe { add(sum, &mut reader, &terms)? };
     }
     Ok(sums)
 }
 
-/// Adds the values, or their products with the weights, unless `weights` is null.
+/// The terms of sum `place`. Weights and mask may be null.
+struct Terms {
+    place: usize,
+    number: usize,
+    values: *const c_void,
+    weights: *const c_void,
+    mask: *const u8,
+}
+
+/// Adds the values, or their products with the weights; those that the mask leaves in.
 ///
 /// # Safety
-/// `values` and `weights` have `number` elements, which nothing writes meanwhile.
+/// `values`, `weights` and `mask` have `number` elements, which nothing writes meanwhile.
 unsafe fn add_exactly<T: ExactTerm + Element>(
     sum: &mut ExactSum,
     reader: &mut Reader,
-    place: usize,
-    number: i64,
-    values: *const c_void,
-    weights: *const c_void,
+    terms: &Terms,
 ) -> Result<(), Failure> {
-    let number = count(number, &format!("counts[{place}]"))?;
-    // SAFETY: the caller's promise, here and below.
-    let values = unsafe { reader.values::<T>(number, values.cast(), &format!("values[{place}]"))? };
+    let Terms { place, number, values, weights, mask } = *terms;
+    let mask = match mask.is_null() {
+        true => None,
+        // SAFETY: the caller's promise, here and below.
+        false => Some(unsafe { reader.values(number, mask, &format!("masks[{place}]"))? }),
+    };
+    let mut left_in = |first: *const c_void, name: &str| {
+        let name = format!("{name}[{place}]");
+        // SAFETY: as above.
+        let all = unsafe { reader.values::<T>(number, first.cast(), &name)? };
+        masked(all, mask.as_deref(), &name)
+    };
+    let values = left_in(values, "values")?;
     if weights.is_null() {
         sum.add(&values);
     } else {
-        // SAFETY: as above.
-        let weights = unsafe { reader.values::<T>(number, weights.cast(), &format!("weights[{place}]"))? };
-        sum.add_products(&values, &weights);
+        sum.add_products(&values, &left_in(weights, "weights")?);
     }
     Ok(())
+}
+
+/// The values where the mask is not 0; all without a mask.
+fn masked<'a, T: Element>(
+    values: Cow<'a, [T]>,
+    mask: Option<&[u8]>,
+    name: &str,
+) -> Result<Cow<'a, [T]>, Failure> {
+    let Some(mask) = mask else { return Ok(values) };
+    let mut left = room(mask.iter().filter(|byte| **byte != 0).count(), name)?;
+    left.extend(values.iter().zip(mask).filter(|(_, byte)| **byte != 0).map(|(value, _)| *value));
+    Ok(Cow::Owned(left))
 }
 
 /// Tells the other ranks, which reduce, of a wrong argument of this one.

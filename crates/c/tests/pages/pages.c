@@ -3,6 +3,7 @@
  * value yet, a macro makes it.
  */
 #include <haloport.h>
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,9 +123,10 @@ void devices(hp_pattern *pattern, hp_array like, hp_plan *plan, const void *queu
 
 static void sums(hp_comm *comm) {
     const int64_t cells = 2;
-    const double height[] = {1e30, rank}, area[] = {rank == 0 ? 1 : rank == 1 ? -1 : 0, 2};
+    const double height[] = {1e30, rank}, area[] = {rank == 0 ? 1 : rank == 1 ? -1 : 0, 2}, heat[] = {NAN, 0.5};
+    const uint8_t wet[] = {0, 1};
     /* page: docs/exact-sums.md 1 */
-    require(sums[0] == 6 && sums[1] == 6, "exact sums");
+    require(sums[0] == 6 && sums[1] == 6 && sums[2] == 3, "exact sums");
 }
 
 /* The rows of this rank: each element has its place in the whole grid. */

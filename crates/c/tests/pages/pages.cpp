@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <haloport.hpp>
+#include <limits>
 #include <mpi.h>
 #include <optional>
 #include <vector>
@@ -73,6 +74,14 @@ void messages(const haloport::communicator &comm) {
     if (came.left) require(came.left->as<int>()[0] == rank - 1, "the row of the rank before");
 }
 
+void exact_sums(haloport::communicator &comm) {
+    const std::vector<double> height = {1e30, double(rank)}, area = {rank == 0 ? 1.0 : rank == 1 ? -1.0 : 0.0, 2};
+    const std::vector<double> heat = {std::numeric_limits<double>::infinity(), 0.5};
+    const std::vector<char> wet = {0, 1};
+    // page: docs/exact-sums.md 2
+    require(volume == 6 && sums == std::vector<double>{6, 6, 3}, "exact sums");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -80,7 +89,9 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     try {
         exchanges();
-        messages(haloport::communicator::mpi(MPI_COMM_WORLD));
+        auto comm = haloport::communicator::mpi(MPI_COMM_WORLD);
+        messages(comm);
+        exact_sums(comm);
     } catch (const std::exception &failed) {
         require(false, failed.what());
     }

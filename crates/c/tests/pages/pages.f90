@@ -165,14 +165,27 @@ contains
   subroutine sums(comm)
     type(hp_comm), intent(in) :: comm
     integer, parameter :: nsummands = 2, dsummands = 3, nflds = 2
-    real(real64) :: volume, height(2), area(2), arr(dsummands, nflds), arr_gsum(nflds)
+    real(real64) :: volume, height(2), area(2), heat(2), salt(2), budget(2), arr(dsummands, nflds), arr_gsum(nflds)
+    logical :: wet(2)
     height = [1e30_real64, real(rank, real64)]
     area = [real(merge(1, merge(-1, 0, rank == 1), rank == 0), real64), 2.0_real64]
     arr(:, 1) = [height(1)*area(1), 1.0_real64, -1e6_real64]
     arr(:, 2) = rank
-    ! page: docs/exact-sums.md 2
+    heat = [0.0_real64, 0.5_real64]
+    heat(1) = heat(1)/heat(1)
+    salt = [huge(1.0_real64), 0.25_real64]
+    wet = [.false., .true.]
+    ! page: docs/exact-sums.md 3
     call require(abs(volume - 6) <= 0, 'an exact volume')
+    call require(all(abs(budget - [3.0_real64, 1.5_real64]) <= 0), 'exact sums with a mask')
     call require(all(abs(arr_gsum - [3, 6]) <= 0), 'exact sums of columns')
+    call as_before()
+  contains
+    subroutine as_before()
+      ! page: docs/exact-sums.md 4
+      call shr_reprosum_calc(arr, arr_gsum, nsummands, dsummands, nflds, commid=MPI_COMM_WORLD%MPI_VAL)
+      call require(all(abs(arr_gsum - [3, 6]) <= 0), 'sums of a call of E3SM')
+    end subroutine
   end subroutine
 
   subroutine one_picture(comm)

@@ -33,6 +33,7 @@ program arrays
   call memory_of_the_library()
   call staggered()
   call reductions()
+  call exact_sums()
   call accumulated()
   call tripolar()
   call described()
@@ -444,6 +445,19 @@ contains
     call comms(1)%set_progress('mpi', stat=stat, errmsg=text); call refused(stat, text, 'auto`, `thread` or `caller')
     call comms(1)%set_progress('thread')
     call comms(1)%set_progress('auto')
+  end subroutine
+
+  ! Masks and counts of default kinds, which may have 8 bytes.
+  subroutine exact_sums()
+    real(real64) :: x(2, 3), sums(3), largest(3)
+    integer :: stats(6), levels(3), most
+    x = reshape([1e20_real64, 0.5_real64, -1e20_real64, huge(x), 0.25_real64, -huge(x)], [2, 3])
+    call check(abs(comms(1)%sum_exact(x, mask=abs(x) <= 1e20_real64) - 0.75_real64) <= 0, 'an exact sum with a mask')
+    stats = 1
+    call hp_reprosum_calc(x, sums, 1, 2, 3, commid=comms(1), arr_gbl_max_out=largest, arr_max_levels=[1, 2, 3], &
+      arr_max_levels_out=levels, gbl_max_nsummands_out=most, repro_sum_stats=stats)
+    call check(all(abs(sums - x(1, :)) <= 0) .and. all(abs(largest - abs(sums)) <= 0), 'sums of columns')
+    call check(all(stats == [2, 1, 1, 1, 2, 1]) .and. all(levels == 135) .and. most == 1, 'counts of sums')
   end subroutine
 
   ! U points of a tripolar grid about corners, with two components: (i, j) is (n - 2 - i, 2m - 1 - j), counted from 0, and both

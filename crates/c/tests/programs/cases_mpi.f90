@@ -27,6 +27,7 @@ program cases_mpi
   call run_cases(comm)
   call straight(comm)
   call check_shared(comm)
+  call check_sums(comm, world)
   if (run_messages(comm) > 0) error stop 'wrong messages'
   call comm%free()
   if (c_finalize() /= 0) error stop 'MPI_Finalize failed'
@@ -92,5 +93,31 @@ contains
     call plan%free()
     if (any(abs(u(:, 3:6) - comm%rank() - 300) > 0.1)) error stop 'the array has other values after the plan was freed'
     call row%free()
+  end subroutine
+
+  ! Calls of `shr_reprosum_calc`, whose module has another name: on a communicator of MPI by its number, or on all ranks of the job.
+  subroutine check_sums(comm, mpicom)
+    use haloport, only: shr_reprosum_calc => hp_reprosum_calc
+    type(hp_comm), intent(in) :: comm
+    integer, intent(in) :: mpicom
+    integer, parameter :: n = 3
+    real(real64) :: fluxes(n, 2), expected(2), sums(2), rel_diff(2, 2)
+    integer :: stats(6), call
+    ! 1e17 and -1e17 cancel, and leave 0.25 for each rank.
+    fluxes(:, 1) = [1e17_real64, 0.25_real64, -1e17_real64]
+    fluxes(:, 2) = [0.1_real64, 0.2_real64, 0.3_real64]*(comm%rank() + 1)
+    call shr_reprosum_calc(fluxes, expected, n, n, 2, commid=comm)
+    if (abs(expected(1) - 0.25_real64*comm%size()) > 0) error stop 'the exact sum of fluxes'
+    stats = 0
+    do call = 1, 20
+      sums = -1
+      call shr_reprosum_calc(fluxes, sums, n, n, 2, commid=mpicom, repro_sum_stats=stats, gbl_count=n*comm%size())
+      if (any(abs(sums - expected) > 0)) error stop 'sums on a communicator of MPI'
+      sums = -1
+      call shr_reprosum_calc(fluxes, sums, n, n, 2, rel_diff=rel_diff)
+      if (any(abs(sums - expected) > 0)) error stop 'sums of all ranks of the job'
+    end do
+    if (stats(1) /= 20 .or. any(stats(2:) /= 0)) error stop 'counts of calls'
+    if (rel_diff(2, 1) < 0.2_real64 .or. rel_diff(2, 2) > 1e-12_real64) error stop 'differences from a sum of floats'
   end subroutine
 end program

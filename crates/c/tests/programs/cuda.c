@@ -253,12 +253,13 @@ int main(void) {
     const int64_t counts[] = {3, 3, 0};
     const void *values[] = {one, there, here}, *weights[] = {NULL, managed, there};
     double sums[] = {-1, -1, -1};
+    const uint8_t *masks[] = {NULL, there, there};
     copies();
-    CHECK(hp_comm_sum_exact(comm, HP_F64, 3, counts, values, weights, sums));
-    if (copies() != 2) FAIL("expected copies by the driver of the values and the weights in its memory");
+    CHECK(hp_comm_sum_exact(comm, HP_F64, 3, counts, values, weights, masks, sums));
+    if (copies() != 3) FAIL("expected copies by the driver of the values, the weights and the mask in its memory");
     if (sums[0] != 6 || sums[2] != 0) FAIL("expected 6 and 0, found %g and %g", sums[0], sums[2]);
-    REFUSED(HP_ARGUMENT, "primary context", hp_comm_sum_exact(comm, HP_F64, 1, counts, outside, NULL, sums));
-    REFUSED(HP_ARGUMENT, "all of them in the allocation", hp_comm_sum_exact(comm, HP_F64, 1, sizes, past, NULL, sums));
+    REFUSED(HP_ARGUMENT, "primary context", hp_comm_sum_exact(comm, HP_F64, 1, counts, outside, NULL, NULL, sums));
+    REFUSED(HP_ARGUMENT, "all of them in the allocation", hp_comm_sum_exact(comm, HP_F64, 1, sizes, past, NULL, NULL, sums));
     CHECK(hp_comm_free(comm));
     printf("%d wrong calls\n", calls);
     return 0;

@@ -1,4 +1,4 @@
-/* Exact sums: the same on 1 to 3 ranks, and those that are known; NaN, infinities, weights, and calls that are refused. */
+/* Exact sums: the same on 1 to 3 ranks, and those that are known; NaN, infinities, weights, masks, and calls that are refused. */
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
@@ -22,6 +22,9 @@ static int ranks;
 static hp_comm *comms[MOST_RANKS];
 static double terms[TERMS], weights[TERMS];
 static float narrow[TERMS];
+/* The same terms with a NaN behind each, and the mask that leaves these out. */
+static double gaps[2 * TERMS];
+static uint8_t no_gap[2 * TERMS];
 /* The bits of the sums on one rank. */
 static uint64_t on_one[SUMS];
 
@@ -40,6 +43,7 @@ static void draw_terms(void) {
         terms[term] = ldexp(mantissa, (int)(state % 400) - 200);
         narrow[term] = (float)ldexp(mantissa, (int)(state % 60) - 30);
         weights[term] = 1 + mantissa;
+        gaps[2 * term] = terms[term], gaps[2 * term + 1] = NAN, no_gap[2 * term] = 1;
     }
 }
 
@@ -47,8 +51,37 @@ static void draw_terms(void) {
 static double sum_of(hp_comm *comm, int64_t count, const double *values) {
     double sum = 0;
     const void *at = values;
-    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &count, &at, NULL, &sum) == HP_OK);
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &count, &at, NULL, NULL, &sum) == HP_OK);
     return sum;
+}
+
+/* Cells of the ocean alone count: elsewhere are a NaN, an infinity and a fill value, which no weight removes. */
+static void leave_out(hp_comm *comm, int32_t rank) {
+    enum { CELLS = 8 };
+    double heat[CELLS], area[CELLS], sums[4];
+    float salt[CELLS], of_salt[CELLS];
+    uint8_t wet[CELLS], dry[CELLS] = {0};
+    for (int cell = 0; cell < CELLS; cell++) {
+        heat[cell] = cell + 8.0 * rank, area[cell] = 0.5, salt[cell] = 0.25f * (float)cell, of_salt[cell] = 2;
+        wet[cell] = (uint8_t)(cell % 4 == 1 ? 0 : 1 + 100 * (cell % 3));
+    }
+    heat[1] = NAN, heat[5] = 1e20, area[5] = INFINITY, salt[1] = -INFINITY, salt[5] = NAN, of_salt[5] = 0;
+    const int64_t counts[] = {CELLS, CELLS, CELLS, 0};
+    const void *const values[] = {heat, heat, heat, NULL}, *const weights[] = {NULL, area, area, NULL};
+    const uint8_t *const masks[] = {wet, wet, dry, NULL};
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 4, counts, values, weights, masks, sums) == HP_OK);
+    /* 0 + 2 + 3 + 4 + 6 + 7 = 22 of each rank, and 6 cells of 8 times its number. */
+    const double expected = 22 * ranks + 48 * ranks * (ranks - 1) / 2;
+    REQUIRE(sums[0] == expected && sums[1] == expected / 2 && bits_of(sums[2]) == 0 && bits_of(sums[3]) == 0);
+    const void *const narrow_values[] = {salt, salt, salt, salt}, *const narrow_weights[] = {NULL, of_salt, NULL, of_salt};
+    const uint8_t *const some[] = {wet, wet, NULL, NULL};
+    const int64_t all[] = {CELLS, CELLS, CELLS, CELLS};
+    REQUIRE(hp_comm_sum_exact(comm, HP_F32, 4, all, narrow_values, narrow_weights, some, sums) == HP_OK);
+    REQUIRE(sums[0] == 5.5 * ranks && sums[1] == 11 * ranks && isnan(sums[2]) && isnan(sums[3]));
+    const int64_t length = rank == 0 ? 2 * TERMS : 0;
+    const void *const at = gaps;
+    const uint8_t *const of_gaps = no_gap;
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &length, &at, NULL, &of_gaps, sums) == HP_OK && bits_of(sums[0]) == on_one[0]);
 }
 
 static void *rank_of(void *argument) {
@@ -61,9 +94,9 @@ static void *rank_of(void *argument) {
     const void *const values[] = {terms + first, terms + first, NULL};
     const void *const by[] = {NULL, weights + first, NULL};
     double sums[SUMS] = {1, 1, 1, 1};
-    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 3, counts, values, by, sums) == HP_OK);
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 3, counts, values, by, NULL, sums) == HP_OK);
     const void *const of_narrow = narrow + first;
-    REQUIRE(hp_comm_sum_exact(comm, HP_F32, 1, counts, &of_narrow, NULL, &sums[3]) == HP_OK);
+    REQUIRE(hp_comm_sum_exact(comm, HP_F32, 1, counts, &of_narrow, NULL, NULL, &sums[3]) == HP_OK);
     for (int sum = 0; sum < SUMS; sum++) {
         if (ranks == 1) on_one[sum] = bits_of(sums[sum]);
         REQUIRE(bits_of(sums[sum]) == on_one[sum]);
@@ -79,7 +112,7 @@ static void *rank_of(void *argument) {
     int64_t two = rank == 0 ? 2 : 0;
     const void *const a = left, *const b = right;
     double sum;
-    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &two, &a, &b, &sum) == HP_OK && sum == -0x1p-60);
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &two, &a, &b, NULL, &sum) == HP_OK && sum == -0x1p-60);
     const double large[] = {DBL_MAX, DBL_MAX, -DBL_MAX}, infinite[] = {INFINITY, 1}, both[] = {INFINITY, -INFINITY};
     const double not_a_number = NAN;
     REQUIRE(sum_of(comm, rank == 0 ? 3 : 0, large) == DBL_MAX);
@@ -88,11 +121,13 @@ static void *rank_of(void *argument) {
     REQUIRE(isnan(sum_of(comm, rank == 0 ? 2 : 0, both)));
     REQUIRE(isnan(sum_of(comm, rank == ranks - 1, &not_a_number)));
 
+    leave_out(comm, rank);
+
     /* In place. */
     double own = 3;
     const void *const of_own = &own;
     int64_t single = 1;
-    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &single, &of_own, NULL, &own) == HP_OK && own == 3 * ranks);
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &single, &of_own, NULL, NULL, &own) == HP_OK && own == 3 * ranks);
 
     /* Wrong arguments of rank 0; the others find that it does not sum. */
     const hp_status mine = rank == 0 ? HP_ARGUMENT : HP_REFUSED;
@@ -100,8 +135,8 @@ static void *rank_of(void *argument) {
     const void *const at = left, *const nothing = NULL;
 #define WRONG(text, number, counts, values, weights, sums)                                                       \
     do {                                                                                                         \
-        hp_status found = rank == 0 ? hp_comm_sum_exact(comm, HP_F64, number, counts, values, weights, sums)     \
-                                    : hp_comm_sum_exact(comm, HP_F64, 1, &one, &at, NULL, &sum);                 \
+        hp_status found = rank == 0 ? hp_comm_sum_exact(comm, HP_F64, number, counts, values, weights, NULL, sums) \
+                                    : hp_comm_sum_exact(comm, HP_F64, 1, &one, &at, NULL, NULL, &sum);             \
         REQUIRE(found == mine && strstr(hp_message(), rank == 0 ? text : "out of step"));                        \
     } while (0)
     WRONG("number: expected a number of 0 or more, found -1", -1, &one, &at, NULL, &sum);
@@ -111,11 +146,11 @@ static void *rank_of(void *argument) {
     WRONG("counts: expected an array", 1, NULL, &at, NULL, &sum);
     WRONG("values: expected an array", 1, &one, NULL, NULL, &sum);
     WRONG("sums: expected an array", 1, &one, &at, NULL, NULL);
-    hp_status found = hp_comm_sum_exact(comm, rank == 0 ? HP_I64 : HP_F64, 1, &one, &at, NULL, &sum);
+    hp_status found = hp_comm_sum_exact(comm, rank == 0 ? HP_I64 : HP_F64, 1, &one, &at, NULL, NULL, &sum);
     REQUIRE(found == mine && strstr(hp_message(), rank > 0 ? "out of step" : "type: expected HP_F32 or HP_F64, found 4"));
     sum = 1;
-    REQUIRE(hp_comm_sum_exact(NULL, HP_F64, 1, &one, &at, NULL, &sum) == HP_ARGUMENT && isnan(sum));
-    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 0, NULL, NULL, NULL, NULL) == HP_OK);
+    REQUIRE(hp_comm_sum_exact(NULL, HP_F64, 1, &one, &at, NULL, NULL, &sum) == HP_ARGUMENT && isnan(sum));
+    REQUIRE(hp_comm_sum_exact(comm, HP_F64, 0, NULL, NULL, NULL, NULL, NULL) == HP_OK);
     return NULL;
 }
 

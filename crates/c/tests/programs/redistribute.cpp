@@ -1,4 +1,8 @@
 // From rows to columns, and to one rank, in C++; and exact sums: on 1 to 3 ranks that are threads.
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "expect.hpp"
@@ -79,9 +83,43 @@ void rank(haloport::communicator &comm) {
     EXPECT(throws([&] { comm.sum_exact(terms, std::vector<double>(terms.size() + 1)); }, haloport::status::argument, "weights"));
 }
 
+// Several sums in one message; under a mask, nothing is added, not even a NaN.
+void sums(haloport::communicator &comm) {
+    using haloport::terms;
+    const double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+    const int me = comm.rank();
+    const double own = me + 1, all_own = comm.size() * (comm.size() + 1) / 2, count = comm.size();
+    const std::vector<double> heat = {own, nan, own, infinite}, area = {0.5, 0, 2, infinite};
+    const std::array<bool, 4> wet = {true, false, true, false};
+    const std::vector<char> dry(4, 0);
+    EXPECT(std::isnan(comm.sum_exact(heat, area)));
+    EXPECT(comm.sum_exact(terms(heat).masked(wet)) == 2 * all_own);
+    EXPECT(comm.sum_exact(terms(heat, area).masked(wet)) == 2.5 * all_own);
+    const std::vector<double> sums =
+        comm.sum_exact({{heat, area}, terms(heat, area).masked(wet), area, terms(heat).masked(dry), terms(area).masked(wet)});
+    EXPECT(sums.size() == 5 && std::isnan(sums[0]) && sums[1] == 2.5 * all_own && sums[2] == infinite && sums[3] == 0);
+    EXPECT(sums[4] == 2.5 * count && comm.sum_exact({area}) == std::vector<double>{infinite});
+    const std::vector<float> narrow = {0.25f, std::numeric_limits<float>::infinity()};
+    const std::array<std::uint8_t, 2> first = {7, 0};
+    const std::vector<terms> listed(3, terms(narrow).masked(first));
+    EXPECT(comm.sum_exact(listed) == std::vector<double>(3, 0.25 * count));
+    EXPECT(comm.sum_exact(std::vector<terms>{}).empty());
+    const auto refuses = [&](const char *text, const auto &call) { EXPECT(throws(call, haloport::status::argument, text)); };
+    refuses("mask of sum 1: expected as many as values, 4, found 3", [&] { comm.sum_exact({area, terms(heat).masked(std::array<bool, 3>{})}); });
+    refuses("weights of sum 0: expected as many as values, 4, found 2", [&] { comm.sum_exact({{heat, std::array<double, 2>{}}}); });
+    refuses("values of sum 1: expected double as in sum 0, found float", [&] { comm.sum_exact({area, narrow}); });
+    // The other ranks learn of a wrong argument of rank 0.
+    const auto status = me == 0 ? haloport::status::argument : haloport::status::refused;
+    const auto one_is_wrong = [&] { comm.sum_exact(me == 0 ? terms(heat).masked(first) : terms(heat)); };
+    EXPECT(throws(one_is_wrong, status, me == 0 ? "mask of sum 0" : "out of step"));
+}
+
 } // namespace
 
 int main() {
-    for (int ranks = 1; ranks <= 3; ranks++) haloport::run_ranks(ranks, rank);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        haloport::run_ranks(ranks, rank);
+        haloport::run_ranks(ranks, sums);
+    }
     return 0;
 }

@@ -1,6 +1,6 @@
 ! From rows to columns, to one rank and back with the halo, and a mesh; exact sums of arrays: on 1 to 3 ranks, which are threads.
 module redistribute_of_rank
-  use, intrinsic :: iso_c_binding, only: c_f_pointer, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_bool, c_f_pointer, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real32, real64
   use haloport
   implicit none
@@ -29,6 +29,8 @@ contains
     call wrong(me)
     call numbered(me)
     call sums(me)
+    call masks(me)
+    call reproducible_sums(me)
   end function
 
   ! The value of a cell.
@@ -409,6 +411,133 @@ contains
     call check(me, .not. abs(total) <= huge(total), 'a NaN after a failure')
     call hp_reprosum_calc(columns, of_columns, 6, 5, 2, commid=me%comm, stat=stat, errmsg=text)
     call refused(me, stat == hp_argument, text, 'nsummands from 0 to dsummands')
+  end subroutine
+
+  ! Under a mask, nothing is added: neither a NaN nor an infinity, of which a weight of 0 makes a NaN. Several sums in one message.
+  recursive subroutine masks(me)
+    type(participant), intent(inout) :: me
+    real(real64) :: heat(4, 3), salt(3, 4), area(4, 3), found(3), total, nan
+    real(real32) :: narrow(12), narrow_area(12)
+    logical :: wet(4, 3)
+    logical(c_bool) :: bytes(8, 3)
+    character(300) :: text
+    integer :: stat
+    nan = 0; nan = nan/nan
+    wet = reshape([.true., .true., .false., .true., .false., .true., .true., .true., .true., .true., .true., .false.], [4, 3])
+    bytes = .true.
+    bytes(::2, :) = wet
+    heat = merge(me%number + 1.0_real64, nan, wet)
+    salt = merge(0.5_real64, huge(1.0_real64), reshape(wet, [3, 4]))
+    salt(3, 1) = infinity()
+    area = merge(2.0_real64, 0.0_real64, wet)
+    narrow = real(reshape(heat, [12]), real32); narrow_area = 4
+    total = me%comm%sum_exact(heat, weights=area)
+    call check(me, .not. abs(total) <= huge(total), 'a weight of 0 of a NaN is a NaN')
+    total = me%comm%sum_exact(heat, mask=wet)
+    call check(me, abs(total - 9*triangle(me)) <= 0, 'a sum with a mask')
+    total = me%comm%sum_exact(heat, area, wet)
+    call check(me, abs(total - 18*triangle(me)) <= 0, 'a sum of products with a mask')
+    total = me%comm%sum_exact(heat(:, 2), mask=bytes(::2, 2))
+    call check(me, abs(total - 3*triangle(me)) <= 0, 'a sum with a section of a mask of bytes')
+    total = me%comm%sum_exact(narrow, mask=reshape(wet, [12]))
+    call check(me, abs(total - 9*triangle(me)) <= 0, 'a sum of reals of 4 bytes with a mask')
+    total = me%comm%sum_exact(narrow, narrow_area, reshape(bytes(::2, :), [12]))
+    call check(me, abs(total - 36*triangle(me)) <= 0, 'products of reals of 4 bytes with a mask of bytes')
+    total = me%comm%sum_exact(nan, mask=me%number < 0)
+    call check(me, abs(total) <= 0, 'a scalar that a mask leaves out')
+    call me%comm%sums_exact(found, heat, salt, area, mask=wet)
+    call check(me, all(abs(found - [9*triangle(me), 4.5_real64*me%ranks, 18.0_real64*me%ranks]) <= 0), 'sums with a mask')
+    call me%comm%sums_exact(found(:2), heat, salt, weights=area, mask=bytes(::2, :))
+    call check(me, all(abs(found(:2) - [18*triangle(me), 9.0_real64*me%ranks]) <= 0), 'sums of products with a mask of bytes')
+    call me%comm%sums_exact(found(:1), narrow, mask=reshape(wet, [12]))
+    call check(me, abs(found(1) - 9*triangle(me)) <= 0, 'one of several sums')
+    total = me%comm%sum_exact(heat, mask=wet(:2, :), stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'sum_exact: mask: expected as many as values, 12, found 6')
+    call me%comm%sums_exact(found(:2), heat, area(:, :2), mask=wet, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'array 2: mask: expected as many as values, 8, found 12')
+    call check(me, .not. any(abs(found(:2)) <= huge(total)), 'NaNs after a failure')
+    call me%comm%sums_exact(found(:2), heat, area, weights=area(:3, :), stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'array 1: weights: expected as many as values, 12, found 9')
+    call me%comm%sums_exact(found, heat, area, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'sums: expected as many elements as there are arrays, 2, found 3')
+    call me%comm%sums_exact(found(:2), heat, narrow, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'array 2: expected the type of the first array')
+    call me%comm%sums_exact(found(:1), wet, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'expected reals of 4 or 8 bytes')
+    call me%comm%sums_exact(found(:1), heat, weights=narrow, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'weights: expected the type of values')
+  end subroutine
+
+  recursive real(real64) function infinity()
+    infinity = huge(infinity)
+    infinity = 2*infinity
+  end function
+
+  ! 1 + 2 + ... + ranks.
+  recursive real(real64) function triangle(me)
+    type(participant), intent(in) :: me
+    triangle = me%ranks*(me%ranks + 1)/2
+  end function
+
+  ! Calls as programs have them that used `shr_reprosum_calc`. Terms of up to 4e17 cancel and leave 110.
+  recursive subroutine reproducible_sums(me)
+    type(participant), intent(inout) :: me
+    integer, parameter :: terms = 60, most = 64
+    real(real64), parameter :: large = 2.0_real64**54
+    real(real64) :: all_terms(terms), budget(most, 3), sums(3), largest(3), differences(2, 3), bounds(3)
+    integer :: levels(3), stats(6), share, most_of_a_rank, j, stat
+    character(300) :: text
+    do j = 1, 20
+      all_terms(j) = large*j
+      all_terms(20 + j) = 0.5_real64*j + 0.25_real64
+      all_terms(40 + j) = -large*j
+    end do
+    ! Shares of different sizes.
+    share = merge(terms - 7*(me%ranks - 1), 7, me%number == 0)
+    j = merge(0, terms - 7*(me%ranks - me%number), me%number == 0)
+    budget = 2*large
+    budget(:share, 1) = all_terms(j + 1:j + share)
+    budget(:share, 2) = -all_terms(j + 1:j + share)/large
+    budget(:share, 3) = 1
+    stats = 10; bounds = 1; levels = 0
+    call hp_reprosum_calc(budget, sums, share, most, 3, gbl_count=terms, commid=me%comm)
+    call check(me, abs(sums(1) - 110) <= 0 .and. abs(sums(2) + 110/large) <= 0 .and. nint(sums(3)) == terms, &
+      'exact sums of columns')
+    sums = 0
+    call hp_reprosum_calc(budget, sums, share, most, 3, allow_infnan=.false., ddpdd_sum=.true., arr_gbl_max=bounds, &
+      arr_gbl_max_out=largest, arr_max_levels=[1, 1, 1], arr_max_levels_out=levels, gbl_max_nsummands=1, &
+      gbl_max_nsummands_out=most_of_a_rank, gbl_count=1, repro_sum_validate=.false., repro_sum_stats=stats, &
+      rel_diff=differences, commid=me%comm)
+    call check(me, abs(sums(1) - 110) <= 0 .and. abs(sums(2) + 110/large) <= 0 .and. nint(sums(3)) == terms, &
+      'sums with all arguments')
+    call check(me, all(abs(largest - [20*large, 20.0_real64, 1.0_real64]) <= 0), 'the largest magnitudes')
+    call check(me, most_of_a_rank == terms - 7*(me%ranks - 1), 'the largest number of summands')
+    call check(me, all(levels == 135), 'the levels')
+    call check(me, all(stats == [11, 10, 10, 11, 11, 10]), 'the counts of calls')
+    call check(me, all(differences(:, 3) <= 0), 'no difference of a sum of ones')
+    ! Floats lose the small terms.
+    call check(me, differences(2, 1) > 1 .and. all(differences(:, 1) <= differences(2, 1)), 'differences from a sum of floats')
+    call check(me, abs(differences(1, 1)*110 - differences(2, 1)) < 1e-9_real64 .or. differences(2, 1) >= 110, &
+      'a relative difference')
+    call hp_reprosum_calc(budget, sums, share, most, 3, arr_gbl_max_out=largest, repro_sum_stats=stats, commid=me%comm)
+    call check(me, all(stats == [12, 10, 10, 11, 12, 10]) .and. abs(largest(2) - 20) <= 0, 'the largest magnitudes alone')
+
+    ! A NaN and an infinity on the last rank.
+    if (me%number == me%ranks - 1) then
+      budget(2, 2) = infinity()
+      budget(3, 3) = budget(2, 2) - budget(2, 2)
+    end if
+    call hp_reprosum_calc(budget, sums, share, most, 3, commid=me%comm, stat=stat, errmsg=text)
+    if (me%number == me%ranks - 1) then
+      call refused(me, stat == hp_argument, text, 'hp_reprosum_calc: arr(2, 2): expected a number, found an infinity')
+    else
+      call refused(me, stat == hp_refused, text, 'out of step')
+    end if
+    call check(me, .not. any(abs(sums) <= huge(large)), 'NaNs after a failure')
+    call hp_reprosum_calc(budget, sums, share, most, 3, allow_infnan=.true., rel_diff=differences, commid=me%comm)
+    call check(me, abs(sums(1) - 110) <= 0 .and. sums(2) > huge(large) .and. .not. abs(sums(3)) >= 0, &
+      'NaN and infinities are summands')
+    call check(me, all(differences(:, 2:) <= 0), 'no difference of sums that are not finite')
   end subroutine
 
   recursive subroutine refused(me, right, text, word)
