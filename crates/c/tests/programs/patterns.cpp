@@ -1,5 +1,5 @@
 // Grids of each kind, meshes of several domains and arrays in blocks from C++, on 1 to 3 ranks, which are threads: tripolar grids and
-// cubed spheres, halos without corners or clipped, staggered grids.
+// cubed spheres, halos without corners or clipped, staggered grids; and halos that are accumulated.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -332,6 +332,104 @@ void mesh(haloport::communicator &comm) {
                   comm.rank() == 0 ? "domains[1].owned: expected this number of values: 5, found 4" : "rank 0: "));
 }
 
+// A cell of a rank, in the order of its arrays.
+struct cell {
+    std::int64_t id;
+    bool is_owned;
+};
+
+// The values that all ranks have in their halos, by the cell.
+std::map<std::int64_t, std::vector<int>> in_halos;
+
+int combined(const std::string &how, int one, int other) {
+    if (how == "sum") return one + other;
+    return how == "min" ? std::min(one, other) : how == "max" ? std::max(one, other) : other;
+}
+
+// Owners find their value combined with those of all halos. `view` makes an array of its address. No cell is in two halos if `is_single`.
+template <class View>
+void accumulated(haloport::communicator &comm, const haloport::pattern &pattern, const std::vector<cell> &cells, bool is_single, View view) {
+    const auto before = [&](std::size_t place) { return (comm.rank() * 7919 + static_cast<int>(place) * 1543) % 2003 - 1000; };
+    const auto on_all = [&](auto change) {
+        comm.barrier();
+        {
+            const std::lock_guard<std::mutex> held(lock);
+            change();
+        }
+        comm.barrier();
+    };
+    on_all([&] {
+        for (std::size_t place = 0; place < cells.size(); place++)
+            if (!cells[place].is_owned) in_halos[cells[place].id].push_back(before(place));
+    });
+    for (const std::string how : {"sum", "min", "max", "replace"})
+        for (const bool zero_halo : {false, true}) {
+            if (how == "replace" && !is_single) continue;
+            std::vector<float> u;
+            std::vector<std::int64_t> w;
+            for (std::size_t place = 0; place < cells.size(); place++) u.push_back(0.5f * static_cast<float>(before(place))), w.push_back(before(place));
+            haloport::options with;
+            with.accumulate = how, with.zero_halo = zero_halo;
+            haloport::plan plan(pattern, with, view(u.data()), view(w.data()));
+            plan(view(u.data()), view(w.data()));
+            for (std::size_t place = 0; place < cells.size(); place++) {
+                int expected = cells[place].is_owned || !zero_halo ? before(place) : 0;
+                const auto found = in_halos.find(cells[place].id);
+                if (cells[place].is_owned && found != in_halos.end())
+                    for (const int value : found->second) expected = combined(how, expected, value);
+                EXPECT(u[place] == 0.5f * static_cast<float>(expected) && w[place] == expected);
+            }
+        }
+    on_all([] { in_halos.clear(); });
+}
+
+// Of boxes, of ragged parts of a mesh, and of lists.
+void accumulated(haloport::communicator &comm) {
+    const int me = comm.rank(), ranks = comm.size(), behind = (me + 1) % ranks, ahead = (me + ranks - 1) % ranks;
+    const auto in_row = [](std::size_t cells) {
+        return [cells](auto *first) { return kokkos_like<std::remove_pointer_t<decltype(first)>, 1>{first, {cells}, {1}}; };
+    };
+    for (const bool is_single : {true, false}) {
+        haloport::grid grid;
+        grid.shape = {4 * ranks, 5}, grid.periodic = true;
+        grid.halo = {haloport::halo_width{1, 2}, is_single ? haloport::halo_width{0, 0} : haloport::halo_width{2, 1}};
+        const auto boxes = haloport::pattern::split(comm, grid, {ranks, 1});
+        const array numbers(boxes, value);
+        const haloport::box &all = numbers.all;
+        std::vector<cell> cells;
+        for (std::int64_t i = all.lower[0]; i < all.upper[0]; i++)
+            for (std::int64_t j = all.lower[1]; j < all.upper[1]; j++)
+                cells.push_back({(i + 4 * ranks) % (4 * ranks) * 5 + (j + 5) % 5, numbers.owns(i, j)});
+        accumulated(comm, boxes, cells, is_single, [&](auto *first) {
+            return kokkos_like<std::remove_pointer_t<decltype(first)>, 2>{first, {all.extent(0), all.extent(1)}, {all.extent(1), 1}};
+        });
+
+        haloport::pattern::mesh_domain part;
+        cells.clear();
+        for (int id = 7 * ranks + 2; id >= 0; id--) {
+            const int owner = (id * id / 3 + id) % ranks;
+            const bool in_halo = is_single ? (owner + 1) % ranks == me && id % 2 == 1 : (id + me) % 3 != 0;
+            if (owner == me || in_halo) cells.push_back({id, owner == me}), part.ids.push_back(id), part.owned.push_back(owner == me);
+        }
+        accumulated(comm, haloport::pattern::ids(comm, {part}), cells, is_single, in_row(cells.size()));
+
+        // Cells 0 to 2 are owned; 3 and 4 are cells 0 and 2 of the rank ahead, and 5, perhaps, is cell 0 of the rank behind.
+        cells.clear();
+        for (int place = 0; place < 3; place++) cells.push_back({3 * me + place, true});
+        for (const int id : {3 * ahead, 3 * ahead + 2, 3 * behind}) cells.push_back({id, false});
+        std::vector<haloport::pattern::list> send = {{behind, {0, 2}}}, receive = {{ahead, {3, 4}}};
+        if (is_single) {
+            cells.pop_back();
+        } else if (ahead == behind) {
+            send[0].cells.push_back(0), receive[0].cells.push_back(5);
+        } else {
+            send.push_back({ahead, {0}}), receive.push_back({behind, {5}});
+        }
+        const auto lists = haloport::pattern::lists(comm, static_cast<std::int64_t>(cells.size()), send, receive);
+        accumulated(comm, lists, cells, is_single, in_row(cells.size()));
+    }
+}
+
 std::string warnings;
 
 // A rank that waits for another one warns, and gives up after its limit.
@@ -365,6 +463,7 @@ int main() {
             without_corners(comm);
             several_patterns(comm);
             mesh(comm);
+            accumulated(comm);
         });
     limits();
     return 0;

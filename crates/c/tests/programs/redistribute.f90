@@ -1,7 +1,8 @@
-! From rows to columns, to one rank and back with the halo, and a mesh; exact sums of arrays: on 1 to 3 ranks, which are threads.
+! From rows to columns, to one rank and back with the halo, and a mesh; exact sums of arrays; halos that are accumulated: on 1 to 3 ranks,
+! which are threads.
 module redistribute_of_rank
   use, intrinsic :: iso_c_binding, only: c_bool, c_f_pointer, c_null_ptr, c_ptr
-  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real32, real64
+  use, intrinsic :: iso_fortran_env, only: error_unit, int32, int64, real32, real64
   use haloport
   implicit none
   private
@@ -12,6 +13,11 @@ module redistribute_of_rank
   type :: participant
     type(hp_comm) :: comm
     integer :: number = 0, ranks = 1, failures = 0
+  end type
+
+  ! The cells of a rank in the order of its arrays: the rank that owns each, or -1 less that rank for a cell of the halo.
+  type :: part
+    integer, allocatable :: ids(:), owners(:)
   end type
 
 contains
@@ -31,6 +37,7 @@ contains
     call sums(me)
     call masks(me)
     call reproducible_sums(me)
+    call accumulated(me)
   end function
 
   ! The value of a cell.
@@ -539,6 +546,156 @@ contains
       'NaN and infinities are summands')
     call check(me, all(differences(:, 2:) <= 0), 'no difference of sums that are not finite')
   end subroutine
+
+  ! Halo cells go to their owners in each combination, of boxes, meshes and lists. Without `is_single`, cells are in several halos.
+  recursive subroutine accumulated(me)
+    type(participant), intent(inout) :: me
+    type(hp_pattern) :: boxes, mesh, lists
+    type(part) :: parts(0:me%ranks - 1)
+    integer :: rank, columns, number
+    logical :: is_single
+    do number = 1, 2
+      is_single = number == 1
+      columns = merge(5, 8, is_single)
+      parts = [(box_of(rank, me%ranks, is_single), rank=0, me%ranks - 1)]
+      call hp_pattern_create(boxes, me%comm, [5, 4*me%ranks], halo=[merge([0, 0], [2, 1], is_single), 1, 2], &
+        periodic=[.true., .true.], parts=[1, me%ranks])
+      call combine_all(me, boxes, parts, columns, 7, is_single)
+      call make_lists(me, lists, parts)
+      call combine_all(me, lists, parts, 7*columns, 1, is_single)
+      call boxes%free(); call lists%free()
+      parts = [(part_of_mesh(rank, me%ranks, is_single), rank=0, me%ranks - 1)]
+      associate (mine => parts(me%number))
+        call hp_pattern_create(mesh, me%comm, mine%ids, mine%owners == me%number)
+        call combine_all(me, mesh, parts, size(mine%ids), 1, is_single)
+        call make_lists(me, lists, parts)
+        call combine_all(me, lists, parts, size(mine%ids), 1, is_single)
+      end associate
+      call mesh%free(); call lists%free()
+    end do
+  end subroutine
+
+  ! Columns of a periodic grid with 4 of them on each rank, a halo of one below and two above, and perhaps of cells in a column.
+  recursive function box_of(rank, ranks, is_single) result(made)
+    integer, intent(in) :: rank, ranks
+    logical, intent(in) :: is_single
+    type(part) :: made
+    integer :: i, j, below, above, column
+    below = merge(0, 2, is_single)
+    above = merge(0, 1, is_single)
+    allocate (made%ids(0), made%owners(0))
+    do j = -1, 5
+      do i = -below, 4 + above
+        column = modulo(4*rank + j, 4*ranks)
+        made%ids = [made%ids, 5*column + modulo(i, 5)]
+        made%owners = [made%owners, merge(rank, -1 - column/4, j >= 0 .and. j < 4 .and. i >= 0 .and. i < 5)]
+      end do
+    end do
+  end function
+
+  ! Ragged parts, with cells of the halo among owned ones.
+  recursive function part_of_mesh(rank, ranks, is_single) result(made)
+    integer, intent(in) :: rank, ranks
+    logical, intent(in) :: is_single
+    type(part) :: made
+    integer :: id, owner
+    logical :: in_halo
+    allocate (made%ids(0), made%owners(0))
+    do id = 7*ranks + 2, 0, -1
+      owner = modulo(id*id/3 + id, ranks)
+      in_halo = merge(modulo(owner + 1, ranks) == rank .and. modulo(id, 2) == 1, modulo(id + rank, 3) /= 0, is_single)
+      if (owner /= rank .and. .not. in_halo) cycle
+      made%ids = [made%ids, id]
+      made%owners = [made%owners, merge(rank, -1 - owner, owner == rank)]
+    end do
+  end function
+
+  ! The lists of cells that this rank sends to each rank, and receives from it.
+  recursive subroutine make_lists(me, lists, parts)
+    type(participant), intent(in) :: me
+    type(hp_pattern), intent(out) :: lists
+    type(part), intent(in) :: parts(0:)
+    integer, allocatable :: sent(:), received(:)
+    integer :: counts(0:me%ranks - 1, 2), rank, at, place
+    allocate (sent(0), received(0))
+    counts = 0
+    associate (mine => parts(me%number))
+      do rank = 0, me%ranks - 1
+        do at = 1, size(parts(rank)%ids)
+          if (parts(rank)%owners(at) /= -1 - me%number) cycle
+          counts(rank, 1) = counts(rank, 1) + 1
+          do place = 1, size(mine%ids)
+            if (mine%ids(place) == parts(rank)%ids(at) .and. mine%owners(place) == me%number) sent = [sent, place]
+          end do
+        end do
+        do at = 1, size(mine%ids)
+          if (mine%owners(at) /= -1 - rank) cycle
+          counts(rank, 2) = counts(rank, 2) + 1
+          received = [received, at]
+        end do
+      end do
+      call hp_pattern_create(lists, me%comm, size(mine%ids), [(rank, rank=0, me%ranks - 1)], counts(:, 1), sent, &
+        [(rank, rank=0, me%ranks - 1)], counts(:, 2), received)
+    end associate
+  end subroutine
+
+  recursive subroutine combine_all(me, pattern, parts, nx, ny, is_single)
+    type(participant), intent(inout) :: me
+    type(hp_pattern), intent(in) :: pattern
+    type(part), intent(in) :: parts(0:)
+    integer, intent(in) :: nx, ny
+    logical, intent(in) :: is_single
+    character(7), parameter :: combinations(4) = [character(7) :: 'sum', 'min', 'max', 'replace']
+    type(hp_plan) :: plan
+    real(real64) :: u(nx, ny)
+    integer(int32) :: w(nx, ny)
+    integer :: before(nx*ny), after(nx*ny), number, place, zeroes
+    before = [(halves_of(me%number, place), place=1, nx*ny)]
+    do number = 1, merge(4, 3, is_single)
+      do zeroes = 0, 1
+        u = 0.5_real64*reshape(before, [nx, ny]); w = reshape(before, [nx, ny])
+        call hp_plan_create(plan, pattern, u, w, accumulate=combinations(number), zero_halo=zeroes == 1)
+        call plan%update(u, w)
+        after = [(value_after(parts, me%number, place, combinations(number), zeroes == 1), place=1, nx*ny)]
+        call check(me, all(w == reshape(after, [nx, ny])) .and. all(abs(2*u - w) <= 0), &
+          'halos that are combined: '//combinations(number))
+        if (number == 1 .and. (ny > 1 .or. me%ranks > 1)) &
+          call check(me, any(after /= before .and. parts(me%number)%owners >= 0), 'no halo is combined')
+        call plan%free()
+      end do
+    end do
+  end subroutine
+
+  ! Twice the value at a place before: halves, so that sums of reals are exact.
+  elemental integer function halves_of(rank, place)
+    integer, intent(in) :: rank, place
+    halves_of = modulo(rank*7919 + place*1543, 2003) - 1000
+  end function
+
+  ! Twice the value at a place afterwards, worked out from those of all ranks.
+  recursive integer function value_after(parts, rank, place, how, zero_halo) result(value)
+    type(part), intent(in) :: parts(0:)
+    integer, intent(in) :: rank, place
+    character(*), intent(in) :: how
+    logical, intent(in) :: zero_halo
+    integer :: other, at
+    value = halves_of(rank, place)
+    if (parts(rank)%owners(place) < 0) then
+      if (zero_halo) value = 0
+      return
+    end if
+    do other = 0, ubound(parts, 1)
+      do at = 1, size(parts(other)%ids)
+        if (parts(other)%owners(at) >= 0 .or. parts(other)%ids(at) /= parts(rank)%ids(place)) cycle
+        select case (how)
+        case ('sum'); value = value + halves_of(other, at)
+        case ('min'); value = min(value, halves_of(other, at))
+        case ('max'); value = max(value, halves_of(other, at))
+        case ('replace'); value = halves_of(other, at)
+        end select
+      end do
+    end do
+  end function
 
   recursive subroutine refused(me, right, text, word)
     type(participant), intent(inout) :: me

@@ -161,6 +161,15 @@ fn redistributions_match_an_oracle() {
     }
 }
 
+/// In C++ the program of patterns has such cases, in Fortran that of redistributions.
+#[test]
+fn halo_cells_are_combined_at_their_owners() {
+    if has("cc") {
+        let program = compiled("cc", "c99", "tests/programs/accumulate.c", &[]);
+        run(Command::new(program).env("HALOPORT_TIME_LIMIT", "20"));
+    }
+}
+
 /// In C++ and Fortran, the programs of redistributions have some.
 #[test]
 fn exact_sums_are_the_same_on_any_number_of_ranks() {
