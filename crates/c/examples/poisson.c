@@ -11,7 +11,6 @@
 #include "haloport.h"
 
 static const double PI = 3.14159265358979323846;
-static const hp_stream STREAM = {HP_DEFAULT, 0, 0};
 
 static hp_comm *comm;
 static int32_t rank, ranks;
@@ -95,13 +94,10 @@ static void make(int64_t n, part *to) {
     made.sums = room(made.vertices, sizeof *made.sums), made.values = room(made.vertices, sizeof *made.values);
 
     /* A vertex in the halo has a sum of its own on each rank that has a triangle of it. */
-    hp_ids set = HP_IDS_INIT;
-    set.cells = made.vertices, set.ids = ids, set.owned = owned;
+    hp_ids set = {.size = sizeof set, .cells = made.vertices, .ids = ids, .owned = owned};
     check(hp_pattern_ids(comm, 1, &set, &made.pattern));
-    hp_array like = HP_ARRAY_INIT;
-    like.type = HP_F64, like.axes = 1, like.extent[0] = made.vertices;
-    hp_options options = HP_OPTIONS_INIT;
-    options.accumulate = "sum", options.zero_halo = 1;
+    hp_array like = {.size = sizeof like, .type = HP_F64, .axes = 1, .extent = {made.vertices}};
+    hp_options options = {.size = sizeof options, .accumulate = "sum", .zero_halo = 1};
     check(hp_plan_create(made.pattern, 1, &like, NULL, &options, &made.to_owners));
     check(hp_plan_create(made.pattern, 1, &like, NULL, NULL, &made.to_halos));
     free(ids), free(place), free(owner), free(touched), free(owned);
@@ -118,8 +114,7 @@ static double edges_of(const part *mesh, int64_t triangle, double edges[3][2]) {
 
 /* Takes the sums of all triangles to the owners of vertices, and writes those of inner vertices. */
 static void assemble(const part *mesh, double *to) {
-    void *data[] = {mesh->sums};
-    check(hp_exchange(mesh->to_owners, data, STREAM));
+    check(hp_exchange(mesh->to_owners, (void *[]){mesh->sums}, (hp_stream){HP_DEFAULT, 0, 0}));
     for (int64_t vertex = 0; vertex < mesh->owned; vertex++) {
         to[vertex] = mesh->inner[vertex] ? mesh->sums[vertex] : 0;
         mesh->sums[vertex] = 0;
@@ -129,8 +124,7 @@ static void assemble(const part *mesh, double *to) {
 /* The product of the stiffness matrix and a vector. */
 static void apply(const part *mesh, const double *vector, double *product) {
     for (int64_t vertex = 0; vertex < mesh->owned; vertex++) mesh->values[vertex] = vector[vertex];
-    void *data[] = {mesh->values};
-    check(hp_exchange(mesh->to_halos, data, STREAM));
+    check(hp_exchange(mesh->to_halos, (void *[]){mesh->values}, (hp_stream){HP_DEFAULT, 0, 0}));
     for (int64_t triangle = 0; triangle < mesh->triangles; triangle++) {
         double edges[3][2], area = edges_of(mesh, triangle, edges);
         for (int k = 0; k < 3; k++)
@@ -142,9 +136,8 @@ static void apply(const part *mesh, const double *vector, double *product) {
 }
 
 static double dot(const part *mesh, const double *one, const double *other) {
-    const void *values[] = {one}, *weights[] = {other};
     double sum;
-    check(hp_comm_sum_exact(comm, HP_F64, 1, &mesh->owned, values, weights, NULL, &sum));
+    check(hp_comm_sum_exact(comm, HP_F64, 1, &mesh->owned, (const void *[]){one}, (const void *[]){other}, NULL, &sum));
     return sum;
 }
 
@@ -188,8 +181,7 @@ static double solve(int64_t n) {
 
 int main(int arguments, char **argument) {
     MPI_Init(&arguments, &argument);
-    MPI_Comm world = MPI_COMM_WORLD;
-    check(hp_comm_mpi(&world, sizeof world, &comm));
+    check(hp_comm_mpi(NULL, 0, &comm)); /* of MPI_COMM_WORLD */
     check(hp_comm_rank(comm, &rank));
     check(hp_comm_size(comm, &ranks));
     double coarse = solve(16), fine = solve(32), order = log2(coarse / fine);

@@ -167,9 +167,7 @@ contains
     if (rank == 0) then
       print '(2(i0, a), es8.2, a, i0, a)', n, ' by ', n, ' squares: error ', error, ' after ', iterations, ' iterations'
     end if
-    call to_owners%free()
-    call to_halos%free()
-    call pattern%free()
+    call to_owners%free(); call to_halos%free(); call pattern%free()
   end function
 
 end program
