@@ -45,7 +45,10 @@ const MOVED_PATHS: [(&str, Travel); 2] = [
 /// The data paths of devices that combine cells, besides.
 const REVERSED_PATHS: [(&str, Travel); 2] = [
     ("in a message to the owner", Travel::to_owners(|| whole().staging_copy(usize::MAX))),
-    ("in a message to the owner that is moved", Travel::to_owners(|| whole().staging_copy(0))),
+    (
+        "in a message to the owner that is moved, from a halo that is set to zero",
+        Travel::to_owners(|| whole().staging_copy(0).zero_halo(true)),
+    ),
 ];
 
 fn whole() -> BindOptions {

@@ -188,8 +188,7 @@ impl BindOptions {
 
     /// Sets the halo cells that were [accumulated](BindOptions::accumulate) to zero at the end of each exchange (default: they
     /// keep their values), on folded grids the duplicates among owned cells too. With [`Combine::Sum`], the exchange is then
-    /// the transpose of the one that fills halos. If exchanges are ordered by streams, all of them are finished in the stream
-    /// in which the next one starts. Must be the same on every rank.
+    /// the transpose of the one that fills halos. Must be the same on every rank.
     #[must_use]
     pub fn zero_halo(mut self, zero: bool) -> Self {
         self.zero_halo = zero;

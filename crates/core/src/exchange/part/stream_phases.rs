@@ -49,8 +49,13 @@ impl<D: Device> Part for StreamPart<D> {
             // WAIT: packing follows the caller's work.
             self.device.stream_wait(self.streams.now(), &self.points.before)?;
         }
-        if let Some(begun) = self.points.begun.as_ref().filter(|_| self.ways.messages.are_received()) {
+        let messages = &self.ways.messages;
+        let begun = self.points.begun.as_ref().filter(|_| messages.are_received());
+        // Cells that the last exchange has combined are combined again, and halos that it has set to zero are packed.
+        if begun.is_some() || messages.are_combined() {
             self.wait_for_last_unpacking(stream.as_ref())?;
+        }
+        if let Some(begun) = begun {
             begun.record(&self.device, self.streams.now())?;
         }
         self.course = Course::choose(&self.facts(stream.is_some(), watched));

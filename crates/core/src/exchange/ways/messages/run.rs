@@ -122,12 +122,16 @@ impl<D: Device> Messages<D> {
     /// Whether nothing is packed, sent or received.
     pub(crate) fn are_none(&self) -> bool {
         let packs = self.groups.iter().flat_map(|group| &group.pack).any(|list| !list.is_empty());
-        let combines = self.combining.as_ref().is_some_and(|combining| !combining.is_empty());
-        !packs && !combines && self.sends.is_empty() && self.receives.is_empty()
+        !packs && !self.are_combined() && self.sends.is_empty() && self.receives.is_empty()
     }
 
     pub(crate) fn are_received(&self) -> bool {
         !self.receives.is_empty()
+    }
+
+    /// Whether cells are combined with owned ones, also without messages.
+    pub(crate) fn are_combined(&self) -> bool {
+        self.combining.as_ref().is_some_and(|combining| !combining.is_empty())
     }
 
     /// Begins the spans of all receives in the time line: from now on, they are waited for.
