@@ -122,7 +122,8 @@ pub mod domain {
 pub mod pattern {
     #[doc(inline)]
     pub use haloport_core::pattern::{
-        CellRegions, Cells, GridPattern, PatternError, Piece, Regions, SetupCost,
+        CellRegions, Cells, DEFAULT_SLAB_BYTES, GridPattern, PatternError, Piece, Regions, SetupCost, Slab,
+        SlabPart, Slabs,
     };
 }
 
@@ -168,7 +169,7 @@ pub mod exchange {
     pub use haloport_core::exchange::{
         BindError, Binder, Choice, Completion, CopiedBy, DEFAULT_STAGING_CHUNK, DEFAULT_STAGING_COPY,
         Description, ExchangeError, FieldLayout, FieldSet, HaloOrder, Obstacle, OfPattern, Route,
-        SourceTarget, StepError, Traffic,
+        SourceTarget, StepError, Traffic, Whole, WholeError,
     };
 }
 

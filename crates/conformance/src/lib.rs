@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `device` | [`device`]: one device, call by call; [`nvrtc`]: what CUDA's compiler makes of kernels |
 //! | `transport` | [`transport`]: one transport, call by call |
-//! | `exchange` | random exchanges against oracles: [`structured`] domains, [`unstructured`] ones, [`cubed_sphere`], [`tripolar`] grids; halos that are [`accumulated`], cells that are [`redistributed`]; [`sparse`] exchanges and payloads along a [`mod@line`]; [`large`] sizes; what is made and dropped [`repeated`]ly; sums with the [`same_bits`]; [`sets`] of patterns; collective calls [`out_of_step`]; [`random`]: many of them on one device |
+//! | `exchange` | random exchanges against oracles: [`structured`] domains, [`unstructured`] ones, [`cubed_sphere`], [`tripolar`] grids; halos that are [`accumulated`], cells that are [`redistributed`]; [`mod@whole`] arrays on one rank; [`sparse`] exchanges and payloads along a [`mod@line`]; [`large`] sizes; what is made and dropped [`repeated`]ly; sums with the [`same_bits`]; [`sets`] of patterns; collective calls [`out_of_step`]; [`random`]: many of them on one device |
 //! | `streams` | exchanges on streams: their [`ordering`] with other work, computing meanwhile ([`overlap`]), [`scheduled`] ends, [`staging`] in chunks, [`messages`] in streams, the thread that makes [`progress`], the time line ([`trace`]), [`faults`] and [`panics`] |
 //! | `oracle` | what every element in memory must be |
 //! | `test_devices` | devices made of another one: [`queued`], which goes on working after a call has returned; [`altered`], in which something differs; [`exported`], whose memory other processes reach |
@@ -33,7 +33,7 @@ pub mod transport;
 pub use device::nvrtc;
 pub use exchange::{
     accumulated, cubed_sphere, large, line, out_of_step, random, redistributed, repeated, same_bits, sets,
-    sparse, structured, tripolar, unstructured,
+    sparse, structured, tripolar, unstructured, whole,
 };
 pub(crate) use report::judge;
 pub use report::{Exception, Failure, Report};

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::comm::RanksError;
 use crate::device::DeviceError;
 use crate::domain::GridError;
-use crate::exchange::{BindError, ExchangeError, StepError};
+use crate::exchange::{BindError, ExchangeError, StepError, WholeError};
 use crate::field::{FieldError, ShapeError};
 use crate::pattern::PatternError;
 use crate::sparse::SparseError;
@@ -41,7 +41,8 @@ pub enum ErrorKind<'e> {
 }
 
 impl Error {
-    /// The error within, by its type. That of the caller's work in a [step](StepError::Work) is looked into.
+    /// The error within, by its type. That of the caller's work in a [step](StepError::Work), and that
+    /// of a [`WholeError`], is looked into.
     ///
     /// ```
     /// use haloport::exchange::ExchangeError;
@@ -65,6 +66,13 @@ impl<'e> ErrorKind<'e> {
             Some(StepError::Exchange(error)) => return ErrorKind::Exchange(error),
             Some(StepError::Work(error)) => return ErrorKind::of(&**error),
             None => {}
+        }
+        match error.downcast_ref::<WholeError>() {
+            Some(WholeError::Pattern(error)) => return ErrorKind::Pattern(error),
+            Some(WholeError::Bind(error)) => return ErrorKind::Bind(error),
+            Some(WholeError::Exchange(error)) => return ErrorKind::Exchange(error),
+            Some(WholeError::Transport(error)) => return ErrorKind::Transport(error),
+            Some(WholeError::Refused(_)) | None => {}
         }
         macro_rules! known {
             ($($kind:ident: $type:ty),+) => {

@@ -86,7 +86,7 @@ pub use error::Error;
 pub use error_kind::ErrorKind;
 pub use exchange::{
     BindError, BindOptions, Binder, DataPath, Exchange, ExchangeError, FieldLayout, FieldSet, HaloOrder,
-    OfPattern, Passed, Pending, Schedule, SourceTarget, StepError, Ticket,
+    OfPattern, Passed, Pending, Schedule, SourceTarget, StepError, Ticket, Whole, WholeError,
 };
 pub use field::{
     AnyField, ArrayCells, ArrayShape, AxisRole, BlockLayout, BorrowedField, CellBlocks, ComponentPlace,
@@ -94,7 +94,8 @@ pub use field::{
 };
 pub use line::{Line, LineExchange};
 pub use pattern::{
-    CellRegions, Cells, GridPattern, Pattern, PatternError, PatternSet, Piece, Redistribution, Regions,
+    CellRegions, Cells, GridPattern, Pattern, PatternError, PatternSet, Piece, Redistribution, Regions, Slab,
+    SlabPart, Slabs,
 };
 pub use sparse::{SparseError, SparseExchange, SparseOptions};
 pub use transport::{Reduction, TransportError};

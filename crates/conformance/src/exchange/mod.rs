@@ -7,6 +7,7 @@
 //! - `same_bits`: sums of floats, compared bit for bit;
 //! - `redistributed`: cells that go from their owners in one pattern to those in another one;
 //! - `sets`: fields of several patterns in one exchange;
+//! - `whole`: all cells as one array on one rank, and back;
 //! - `sparse`, `line`: random rounds of sparse exchanges and of payloads along a line;
 //! - `large`: sizes beyond 32 bits;
 //! - `out_of_step`: ranks that make collective calls in different orders;
@@ -30,3 +31,4 @@ pub mod structured;
 mod transposed;
 pub mod tripolar;
 pub mod unstructured;
+pub mod whole;

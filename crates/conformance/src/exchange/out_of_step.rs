@@ -69,6 +69,8 @@ pub fn variants<D: Device>() -> Vec<Call<D>> {
         ("an unstructured pattern", |made| made.unstructured().map(drop)),
         ("a pattern on a cubed sphere", |made| made.cubed_sphere().map(drop)),
         ("a redistribution", |made| Ok(made.patterns[0].redistribute(&made.patterns[1]).map(drop)?)),
+        ("a whole array", |made| made.whole(0)),
+        ("a whole array on the last rank", |made| made.whole(made.comm.size() - 1)),
         ("bind with options", |made| made.bind(0, BindOptions::default().path(DataPath::Messages))),
     ]
 }
@@ -106,6 +108,11 @@ impl<D: Device> Made<D> {
         let pattern = &self.patterns[number];
         let field = Field::<f64, D>::new(&self.device, pattern)?;
         Ok(pattern.bind_with(field, options).map(drop)?)
+    }
+
+    fn whole(&self, root: usize) -> Result<(), Failure> {
+        let pattern = &self.patterns[0];
+        Ok(pattern.gather(&Field::<f64, D>::new(&self.device, pattern)?, root).map(drop)?)
     }
 
     fn plan(&self, number: usize) -> Result<(), Failure> {

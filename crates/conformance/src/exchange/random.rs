@@ -10,7 +10,7 @@ use haloport_core::{Communicator, run_ranks, threads};
 
 use super::{
     accumulated, cubed_sphere, large, redistributed, same_bits, sets, sparse, structured, tripolar,
-    unstructured,
+    unstructured, whole,
 };
 use crate::Failure;
 use crate::setting::setting;
@@ -123,6 +123,14 @@ pub fn exact_sums<D: Device>(device: &D, total: u64, most_ranks: usize) -> Resul
 /// As for [`boxes`].
 pub fn redistributed<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
     each(total, most_ranks, |comm, number, size| redistributed::check(comm, device, number, size))
+}
+
+/// All cells as one array on one rank, and back.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn whole_arrays<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, size| whole::check(comm, device, number, size))
 }
 
 /// Fields of several patterns in one exchange, of domains of all kinds.

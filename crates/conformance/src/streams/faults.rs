@@ -14,7 +14,7 @@ use crate::test_devices::altered::{CallAlteration, with_calls};
 use crate::{Failure, ensure};
 
 /// The error of a call that was made to fail.
-const MADE_TO_FAIL: &str = "it was made to fail";
+pub(crate) const MADE_TO_FAIL: &str = "it was made to fail";
 
 /// Cells that a rank sends in one exchange.
 const CELLS: usize = 1024;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haloport_conformance::random::{self, cases};
 use haloport_conformance::{
-    Failure, backend, faults, large, line, out_of_step, repeated, structured, transport, usual,
+    Failure, backend, faults, large, line, out_of_step, repeated, structured, transport, usual, whole,
 };
 use haloport_core::{Communicator, run_ranks};
 use haloport_cpu::CpuDevice;
@@ -127,6 +127,16 @@ fn exact_sums_have_the_same_bits_on_any_number_of_ranks() {
 #[test]
 fn redistributed_cells_match_the_oracles() {
     random::redistributed(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
+}
+
+#[test]
+fn whole_arrays_match_the_oracle() {
+    random::whole_arrays(&device(), cases(usual(150, 4000)), 5).unwrap();
+}
+
+#[test]
+fn a_call_that_fails_while_a_whole_array_moves_is_an_error_of_all_ranks() {
+    println!("{} calls failed in turn", whole::every_call_fails_once(&device()).unwrap());
 }
 
 #[test]

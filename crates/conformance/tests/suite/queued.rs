@@ -2,7 +2,7 @@
 
 use haloport_conformance::queued::Queued;
 use haloport_conformance::random::{self, cases};
-use haloport_conformance::{device, drawn, ordering, panics, scheduled, usual};
+use haloport_conformance::{device, drawn, ordering, panics, scheduled, usual, whole};
 use haloport_core::{Progress, run_ranks};
 use haloport_cpu::CpuDevice;
 
@@ -21,6 +21,7 @@ haloport_conformance::backend_tests! { some_queued:
     exchanges_in_chunks_in_flight_at_once_keep_apart,
     accumulated_halos_match_the_oracle,
     redistributed_cells_match_the_oracles,
+    whole_arrays_match_the_oracle,
     fields_of_several_patterns_match_the_oracles,
     uneven_ranks_need_no_call_of_a_neighbour_that_has_started,
     messages_larger_than_a_chunk_are_cut,
@@ -44,6 +45,14 @@ fn sums_of_halos_have_the_bits_of_the_cpu() {
         usual(2, 20),
     )
     .unwrap();
+}
+
+/// In the thorough set alone: the threads of ranks and of streams wait for each other at each of the calls.
+#[test]
+fn a_call_that_fails_while_a_whole_array_moves_is_an_error_of_all_ranks() {
+    if usual(false, true) {
+        println!("{} calls failed in turn", whole::every_call_fails_once(&queued()).unwrap());
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Unstructured domains: sets of numbered cells in a local order.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// An unstructured domain: the global ids of the cells that it owns and of those in its halo, in any local order. The
@@ -75,6 +76,13 @@ impl IndexSet {
         let marked = self.ids.iter().zip(&*self.owned).enumerate();
         // A domain has at most `u32::MAX` cells: a pattern refuses a larger one first.
         marked.filter(move |(_, (_, mark))| **mark == owned).map(|(index, (&id, _))| (index as u32, id))
+    }
+
+    /// The same cells in the same order, of which the domain owns those that it owns here and whose id is one of `ids`.
+    pub(crate) fn owned_among(&self, ids: RangeInclusive<i64>) -> IndexSet {
+        let cells = self.ids.iter().zip(&*self.owned);
+        let owned = cells.map(|(id, owned)| *owned && ids.contains(id)).collect();
+        IndexSet { ids: Arc::clone(&self.ids), owned, owners: None }
     }
 
     /// The text of the first error in the domain.

@@ -48,7 +48,8 @@
 //! cells; `part`, bound exchanges, from start to finish; `agree`, what ranks settle when they bind. Beside this file is what
 //! a user holds: `handle`, the type `Exchange`, and the starts of one that owns its fields; `passed`, those of one whose fields
 //! are passed; `redistribution`, both of cells that go from one pattern to another; `pattern_set`, both of the fields of several patterns; `turns`, the exchanges that can be in
-//! flight at once; `pending`, one in flight; and `overlap`, an exchange with other work in one call.
+//! flight at once; `pending`, one in flight; `overlap`, an exchange with other work in one call; and `whole`, all cells as one
+//! array on one rank.
 
 mod agree;
 mod cells;
@@ -64,6 +65,7 @@ mod pending;
 mod redistribution;
 mod turns;
 mod ways;
+mod whole;
 mod work;
 
 pub use agree::{Binder, FieldLayout, FieldSet, OfPattern, OneField, SourceTarget};
@@ -75,3 +77,4 @@ pub use options::{
 pub use passed::Passed;
 pub use pending::Pending;
 pub use turns::Ticket;
+pub use whole::{Whole, WholeError};

@@ -9,7 +9,7 @@ use super::untyped::FieldRef;
 use super::{BlockLayout, FieldError, VectorAxes, View, ViewMut};
 use crate::device::{Buffer, Device, MemoryKind, Pointer};
 use crate::element::{Element, ElementType};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Slab, SlabPart};
 
 /// A field on the device `D` whose type of element is known at run time: one block for each domain of the rank.
 ///
@@ -183,6 +183,23 @@ impl<D: Device> AnyField<D> {
         }
     }
 
+    /// As [`share`](AnyField::share), with blocks for the parts of the domains in a slab, in their order, and without vectors.
+    ///
+    /// # Errors
+    /// [`FieldError::NoSuchDomain`], and [`FieldError::Layout`] for a domain without room for its part.
+    ///
+    /// # Safety
+    /// As for [`share`](AnyField::share).
+    pub(crate) unsafe fn share_slab(&self, slab: &Slab) -> Result<AnyField<D>, FieldError> {
+        let part = |SlabPart { domain, cells }: &SlabPart| {
+            let (first, layout) = self.block(*domain)?;
+            Ok((*first, layout.part(cells, &slab.shift())?))
+        };
+        let blocks = slab.parts().iter().map(part).collect::<Result<_, FieldError>>()?;
+        // SAFETY: the caller's promise; the layouts have the allocated cells of the blocks, at the same places.
+        Ok(AnyField { blocks, vector: VectorAxes::default(), ..unsafe { self.share() } })
+    }
+
     /// Declares that the first components form vectors; see [`Field::with_vector`](super::Field::with_vector).
     ///
     /// # Errors
@@ -276,7 +293,7 @@ impl<D: Device> AnyField<D> {
     }
 
     /// Copies the block of `domain` to `to`, which is as long as its span.
-    pub(super) fn read(&self, domain: usize, to: &mut [u8]) -> Result<(), FieldError> {
+    pub(crate) fn read(&self, domain: usize, to: &mut [u8]) -> Result<(), FieldError> {
         let (from, stream) = (self.begin(domain)?, self.device.default_stream());
         // SAFETY: the span is valid memory; no exchange is in flight and `self` is borrowed, so only work that the
         // caller put into a stream writes it, which the default stream orders.

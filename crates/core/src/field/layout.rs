@@ -241,6 +241,20 @@ impl BlockLayout {
         })
     }
 
+    /// The layout of the same memory for a domain that owns `cells`, which have the axes of the pattern, with all indices along
+    /// further axes, and whose indices are moved by `shift`.
+    pub(crate) fn part(&self, cells: &IndexBox, shift: &[i64; MAX_AXES]) -> Result<BlockLayout, FieldError> {
+        let axes = cells.axes().min(self.allocated.axes());
+        let along = IndexBox::new(&self.allocated.lower()[..axes], &self.allocated.upper()[..axes]);
+        let with_further = |cells: IndexBox| {
+            let further = (axes..self.allocated.axes()).map(|axis| self.allocated.extent(axis) as i64);
+            further.fold(cells.shifted(shift), |cells, extent| cells.with_further_axis(0, extent))
+        };
+        let (owned, allocated) = (with_further(*cells), with_further(along));
+        let components = (self.components, self.component_stride);
+        BlockLayout::make(owned, allocated, self.blocks, self.strides(), components)
+    }
+
     /// The elements of a listed cell that are exchanged: those of all levels, along the axes after the first `axes`.
     pub(crate) fn elements_of_cell(&self, axes: usize) -> usize {
         (axes..self.owned.axes()).map(|axis| self.owned.extent(axis)).product::<usize>() * self.components()

@@ -180,6 +180,11 @@ impl<T: Element, D: Device> Field<T, D> {
         Ok(unsafe { ViewMut::new(pointer.as_ptr().cast(), layout, region) })
     }
 
+    /// The field as one whose type is known at run time.
+    pub(crate) fn as_any(&self) -> &AnyField<D> {
+        &self.any
+    }
+
     /// The field as an exchange sees it.
     pub(crate) fn as_ref(&self) -> FieldRef<'_> {
         self.any.as_ref()

@@ -28,6 +28,7 @@ mod piece;
 mod redistribution;
 mod regions;
 mod set;
+mod slabs;
 mod structured;
 mod unstructured;
 
@@ -42,6 +43,7 @@ pub use piece::{Cells, Piece};
 pub use redistribution::Redistribution;
 pub use regions::{CellRegions, Regions};
 pub use set::PatternSet;
+pub use slabs::{DEFAULT_SLAB_BYTES, Slab, SlabPart, Slabs};
 
 use crate::comm::Communicator;
 use crate::device::Combine;

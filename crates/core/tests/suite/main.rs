@@ -39,3 +39,4 @@ mod unstructured;
 mod views;
 mod waiting;
 mod walls;
+mod whole;
