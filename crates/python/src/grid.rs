@@ -14,7 +14,7 @@ use crate::error::OrRaise;
 use crate::grid_arguments::{Checked, CutAxes, core_grid, one_shape};
 use crate::plan::{Plan, PlanArguments};
 use crate::redistribution::{Redistribution, redistribute};
-use crate::whole;
+use crate::whole::{self, Options};
 
 /// A structured grid that is distributed over the ranks. Collective.
 ///
@@ -384,7 +384,7 @@ impl Grid {
     /// blocks until that is done.
     ///
     /// Cells move in slabs along the first axis of the grid. Beyond the arrays, each rank needs memory for its cells of one slab: of
-    /// 64 MiB, or of one row (one tile of a cubed sphere) if that is larger.
+    /// `limit` bytes, or of one row (one tile of a cubed sphere) if that is larger.
     ///
     /// Parameters
     /// ----------
@@ -396,6 +396,8 @@ impl Grid {
     /// into : numpy.ndarray, optional
     ///     On rank `root` an array to fill and return, of shape ``grid.global_shape`` and the further axes, of the dtype of the field
     ///     and with any strides; on other ranks it is ignored. By default a new array.
+    /// limit : int
+    ///     The most bytes of a slab of several rows, the same on all ranks.
     ///
     /// Returns
     /// -------
@@ -406,14 +408,18 @@ impl Grid {
     /// ------
     /// RefusedError
     ///     On all ranks, if an array of some rank does not fit; that rank gets its own exception.
-    #[pyo3(signature = (field, *, root=None, into=None), text_signature = "($self, field, *, root=0, into=None)")]
+    #[pyo3(
+        signature = (field, *, root=None, into=None, limit=None),
+        text_signature = "($self, field, *, root=0, into=None, limit=67108864)"
+    )]
     fn gather<'py>(
         &self,
         field: &Bound<'py, PyAny>,
         root: Option<&Bound<'py, PyAny>>,
         into: Option<&Bound<'py, PyAny>>,
+        limit: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        whole::gather(&self.domains, &self.shape, field, (root, into))
+        whole::gather(&self.domains, &self.shape, field, Options { root, into, limit })
     }
 
     /// A field with the cells of an array of one rank, for initial data. Collective. Cells move in slabs, as for `gather`.
@@ -428,6 +434,8 @@ impl Grid {
     /// into : numpy.ndarray or sequence of numpy.ndarray, optional
     ///     A field of this grid to fill and return, of the further axes and the dtype of `whole` and with any strides; on a rank
     ///     without domains anything. Its halo keeps its values. By default a new field, whose halo is zeros.
+    /// limit : int
+    ///     The most bytes of a slab of several rows, the same on all ranks.
     ///
     /// Returns
     /// -------
@@ -438,14 +446,18 @@ impl Grid {
     /// ------
     /// RefusedError
     ///     On all ranks, if an array of some rank does not fit; that rank gets its own exception.
-    #[pyo3(signature = (whole, *, root=None, into=None), text_signature = "($self, whole, *, root=0, into=None)")]
+    #[pyo3(
+        signature = (whole, *, root=None, into=None, limit=None),
+        text_signature = "($self, whole, *, root=0, into=None, limit=67108864)"
+    )]
     fn scatter<'py>(
         &self,
         whole: &Bound<'py, PyAny>,
         root: Option<&Bound<'py, PyAny>>,
         into: Option<&Bound<'py, PyAny>>,
+        limit: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        whole::scatter(&self.domains, &self.shape, whole, (root, into))
+        whole::scatter(&self.domains, &self.shape, whole, Options { root, into, limit })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

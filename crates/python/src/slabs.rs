@@ -1,23 +1,20 @@
 //! Redistributions between the owners of the cells of a grid and one rank, in slabs along the first axis of the grid: memory for
-//! packed cells is bounded, however large the grid is.
+//! packed cells is bounded, however large the grid is. The arrays may have any strides.
 
 use haloport::device::Pointer;
 use haloport::exchange::SourceTarget;
 use haloport::field::{ArrayCells, ArrayShape, BlockLayout};
 use haloport::interop::ArrayDescription;
-use haloport::{AnyDevice, AnyField, ElementType, Grid, Halo, IndexBox, Pattern};
+use haloport::pattern::Slab;
+use haloport::{AnyDevice, AnyField, ElementType, Grid, IndexBox, Pattern};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PySlice, PyTuple};
 
 use crate::arrays::describe::describe;
-use crate::comm::Communicator;
 use crate::device::Device;
 use crate::domains::Domains;
 use crate::error::OrRaise;
-
-/// Maximum size of a slab that has more than one row. Each rank packs at most its cells of one slab.
-const SLAB_BYTES: usize = 64 << 20;
 
 /// The direction in which cells move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,28 +48,20 @@ struct Block<'py> {
     layout: BlockLayout,
 }
 
-/// Collective: moves all cells of a grid of this shape, which are the same on all ranks, between their owners and the rank that has
-/// the whole grid.
+/// Collective: moves all cells of a grid between their owners and the rank that has the whole grid, which is `root` on all ranks. A
+/// slab of several rows has at most `limit` bytes.
 pub(crate) fn move_cells<'py>(
     py: Python<'py>,
     domains: &Domains,
-    shape: &[usize],
+    (root, limit): (usize, usize),
     cell: CellType,
     ends: &Ends<'_, 'py>,
     direction: Direction,
 ) -> PyResult<()> {
-    let row_cells = shape[1..].iter().fold(1, |cells: usize, extent| cells.saturating_mul(*extent));
-    let row_bytes = row_cells.saturating_mul(cell.elements).saturating_mul(cell.element.bytes());
-    if row_bytes == 0 {
-        return Ok(());
-    }
-    let rows = (SLAB_BYTES / row_bytes).max(1);
+    let (pattern, bytes) = (domains.pattern()?, cell.elements.saturating_mul(cell.element.bytes()));
+    let mut slabs = py.detach(|| pattern.slabs(root, bytes, limit)).or_raise()?;
     let mut copied = Ok(());
-    for first in (0..shape[0]).step_by(rows) {
-        let (mut lower, mut upper) = (vec![0; shape.len()], shape.to_vec());
-        (lower[0], upper[0]) = (first, first.saturating_add(rows).min(shape[0]));
-        let signed = |corner: Vec<usize>| corner.into_iter().map(|index| index as i64).collect::<Vec<_>>();
-        let slab = IndexBox::new(signed(lower), signed(upper));
+    while let Some(slab) = py.detach(|| slabs.next_slab()).or_raise()? {
         let filled = move_slab(py, domains, &slab, cell.element, ends, direction)?;
         // This rank alone may fail here, and goes on: others wait for it in the next slab.
         copied = copied.and(filled.iter().try_for_each(Block::copy_back));
@@ -84,71 +73,42 @@ pub(crate) fn move_cells<'py>(
 fn move_slab<'py>(
     py: Python<'py>,
     domains: &Domains,
-    slab: &IndexBox,
+    slab: &Slab,
     element: ElementType,
     ends: &Ends<'_, 'py>,
     direction: Direction,
 ) -> PyResult<Vec<Block<'py>>> {
     let comm = &domains.comm;
-    let own = (0..domains.count()).filter_map(|domain| domains.cells(domain).owned().intersection(slab));
-    let own: Vec<IndexBox> = own.map(|cells| from_corner(&cells, slab)).collect();
-    let all: Vec<IndexBox> = ends.whole.map(|_| from_corner(slab, slab)).into_iter().collect();
-    let (owners, root) = patterns(py, comm, slab, [&own, &all])?;
-
     let made = (|| {
-        let owned = (0..domains.count()).zip(ends.owned).filter_map(|(domain, array)| {
-            let owned = domains.cells(domain).owned();
-            Some(view(array, &from_corner(&owned.intersection(slab)?, &owned)))
+        let owned = slab.parts().iter().map(|part| {
+            view(&ends.owned[part.domain], &from_corner(&part.cells, &domains.cells(part.domain).owned()))
         });
-        let owned = blocks_of(owned, &owners, slab.axes())?;
-        let whole = blocks_of(ends.whole.map(|array| view(array, slab)).into_iter(), &root, slab.axes())?;
+        let owned = blocks_of(owned, slab.owners())?;
+        let rows = PySlice::new(py, slab.rows().start as isize, slab.rows().end as isize, 1);
+        let whole = blocks_of(ends.whole.map(|array| array.get_item(rows)).into_iter(), slab.whole())?;
         let device = Device::cpu(comm)?;
         let fields = (field_of(&owned, element, &device)?, field_of(&whole, element, &device)?);
         Ok((fields, owned, whole))
     })();
     let ((owned_field, whole_field), owned, whole) = comm.agree(py, made)?;
-    match direction {
-        Direction::ToRoot => run(py, (&owners, owned_field), (&root, whole_field))?,
-        Direction::FromRoot => run(py, (&root, whole_field), (&owners, owned_field))?,
-    }
-    Ok(if direction == Direction::ToRoot { whole } else { owned })
-}
-
-/// Collective: the patterns of the owners of a slab and of the rank that has all of it, which differ in their boxes alone.
-fn patterns(
-    py: Python<'_>,
-    comm: &Communicator,
-    slab: &IndexBox,
-    [own, all]: [&[IndexBox]; 2],
-) -> PyResult<(Pattern, Pattern)> {
-    let core = comm.get()?;
+    let (redistribution, source, target, filled) = match direction {
+        Direction::ToRoot => (py.detach(|| slab.to_root()), owned_field, whole_field, whole),
+        Direction::FromRoot => (py.detach(|| slab.to_owners()), whole_field, owned_field, owned),
+    };
+    let redistribution = redistribution.or_raise()?;
     py.detach(|| {
-        let grid =
-            Grid::new((0..slab.axes()).map(|axis| slab.extent(axis)).collect::<Vec<_>>()).or_raise()?;
-        let pattern = |boxes| Pattern::structured(core, &grid, boxes, &Halo::uniform(0)).or_raise();
-        Ok((pattern(own)?, pattern(all)?))
-    })
-}
-
-/// Collective: takes the cells of a field of `source` to one of `target`.
-fn run(
-    py: Python<'_>,
-    (source, from): (&Pattern, AnyField<AnyDevice>),
-    (target, to): (&Pattern, AnyField<AnyDevice>),
-) -> PyResult<()> {
-    py.detach(|| {
-        let redistribution = source.redistribute(target).or_raise()?;
-        let mut exchange = redistribution.bind(SourceTarget { source: from, target: to }).or_raise()?;
+        let mut exchange = redistribution.bind(SourceTarget { source, target }).or_raise()?;
         exchange.run().or_raise()
-    })
+    })?;
+    Ok(filled)
 }
 
 /// The blocks of the domains of a pattern, in arrays that have their cells and no others.
 fn blocks_of<'py>(
     arrays: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
     pattern: &Pattern,
-    axes: usize,
 ) -> PyResult<Vec<Block<'py>>> {
+    let axes = pattern.grid().map_or(1, Grid::axes);
     arrays.zip(ArrayCells::of(pattern)).map(|(array, domain)| Block::new(array?, &domain, axes)).collect()
 }
 

@@ -1,11 +1,12 @@
 //! The owned cells of all ranks as one array on one rank, and back.
 
 use haloport::Reduction;
+use haloport::pattern::DEFAULT_SLAB_BYTES;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::arguments::{shown, type_name};
+use crate::arguments::{count_or, shown, type_name};
 use crate::arrays::described::Place;
 use crate::arrays::expected::named;
 use crate::arrays::numpy::as_array;
@@ -30,23 +31,35 @@ type Packed = (Vec<u8>, Vec<usize>);
 /// The owned cells of each array of a field, as NumPy shows them, and the kind of the arrays.
 type Owned<'py> = (Vec<Bound<'py, PyAny>>, Option<(Kind<'py>, Packed)>);
 
+/// The options of `Grid.gather` and `Grid.scatter`, as they are passed.
+pub(crate) struct Options<'a, 'py> {
+    pub(crate) root: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) into: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) limit: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Options<'_, '_> {
+    /// The rank `root`, and the limit of a slab in bytes.
+    fn numbers(&self, comm: &Communicator) -> PyResult<(usize, usize)> {
+        Ok((comm.root(self.root)?, count_or(self.limit, "limit", DEFAULT_SLAB_BYTES)?))
+    }
+}
+
 /// Collective: see `Grid.gather`. `shape` is that of the whole grid.
 pub(crate) fn gather<'py>(
     domains: &Domains,
     shape: &[usize],
     field: &Bound<'py, PyAny>,
-    (root, into): (Option<&Bound<'py, PyAny>>, Option<&Bound<'py, PyAny>>),
+    options: Options<'_, 'py>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let (py, comm) = (field.py(), &domains.comm);
     let show = |array: &Bound<'py, PyAny>, name: &str| on_host(array, name, comm);
-    let checked =
-        comm.root(root).and_then(|root| Ok((root, owned_of(domains, (field, "field"), shape.len(), show)?)));
-    let (root, (owned, own)) = comm.agree(py, checked)?;
-    let core = comm.get()?;
-    let is_root = core.rank() == root;
+    let checked = options
+        .numbers(comm)
+        .and_then(|numbers| Ok((numbers, owned_of(domains, (field, "field"), shape.len(), show)?)));
+    let (numbers, (owned, own)) = comm.agree(py, checked)?;
+    let (is_root, into) = (comm.get()?.rank() == numbers.0, options.into);
 
-    // Refused if ranks name different roots.
-    py.detach(|| core.gather(root, &())).or_raise()?;
     let packed = common_kind(py, comm, own.as_ref())?;
     let prepared = (|| {
         let kind = Kind::unpacked(py, &packed)?;
@@ -68,7 +81,7 @@ pub(crate) fn gather<'py>(
     let (cell, whole) = comm.agree(py, prepared)?;
 
     let ends = Ends { owned: &owned, whole: whole.as_ref() };
-    move_cells(py, domains, shape, cell, &ends, Direction::ToRoot)?;
+    move_cells(py, domains, numbers, cell, &ends, Direction::ToRoot)?;
     Ok(into.filter(|_| is_root).cloned().or(whole))
 }
 
@@ -77,25 +90,25 @@ pub(crate) fn scatter<'py>(
     domains: &Domains,
     shape: &[usize],
     whole: &Bound<'py, PyAny>,
-    (root, into): (Option<&Bound<'py, PyAny>>, Option<&Bound<'py, PyAny>>),
+    options: Options<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, comm) = (whole.py(), &domains.comm);
     let core = comm.get()?;
     let given = |into| owned_of(domains, (into, "into"), shape.len(), writable);
-    let checked = comm.root(root).and_then(|root| {
-        let given = into.map(given).transpose()?;
-        if root != core.rank() {
-            return Ok((root, given, Packed::default(), None));
+    let checked = options.numbers(comm).and_then(|numbers| {
+        let given = options.into.map(given).transpose()?;
+        if numbers.0 != core.rank() {
+            return Ok((numbers, given, Packed::default(), None));
         }
         let whole = whole_of(whole, shape, comm)?;
         let packed = Kind::of(&whole, shape.len())?.packed()?;
-        Ok((root, given, packed, Some(whole)))
+        Ok((numbers, given, packed, Some(whole)))
     });
-    let (root, given, packed, whole) = comm.agree(py, checked)?;
+    let (numbers, given, packed, whole) = comm.agree(py, checked)?;
 
-    let packed = py.detach(|| core.broadcast(root, &packed)).or_raise()?;
+    let packed = py.detach(|| core.broadcast(numbers.0, &packed)).or_raise()?;
     let made = Kind::unpacked(py, &packed).and_then(|kind| {
-        let (owned, field) = match (given, into) {
+        let (owned, field) = match (given, options.into) {
             (Some((owned, own)), Some(into)) => {
                 if let Some((own, _)) = own {
                     own.check_like(&kind, "into", "in `whole` on rank `root`")?;
@@ -113,7 +126,7 @@ pub(crate) fn scatter<'py>(
     let (cell, owned, field) = comm.agree(py, made)?;
 
     let ends = Ends { owned: &owned, whole: whole.as_ref() };
-    move_cells(py, domains, shape, cell, &ends, Direction::FromRoot)?;
+    move_cells(py, domains, numbers, cell, &ends, Direction::FromRoot)?;
     Ok(field)
 }
 

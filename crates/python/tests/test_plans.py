@@ -579,7 +579,7 @@ def test_whole_arrays(ranks: Ranks, number: int) -> None:
             draw.choice(mine).append(box)
         further = draw.choice([(), (3,), (2, 3), (0,), (1, 2, 1, 3)])
         dtype = np.dtype(draw.choice(["f8", "i2", "?", "c16", "M8[s]", "S3", [("a", "i4"), ("b", "f8")]]))
-        root = draw.randrange(comm.size)
+        root, limit = draw.randrange(comm.size), draw.choice([0, 100, 1 << 40])
         grid = haloport.Grid(shape, halo=draw.randint(0, 2), domains=mine[comm.rank], comm=comm)
         raw = np.random.default_rng(number).integers(0, 2, (*shape, *further, dtype.itemsize), np.uint8)
         whole = np.ndarray((*shape, *further), dtype, raw)
@@ -606,7 +606,7 @@ def test_whole_arrays(ranks: Ranks, number: int) -> None:
         ones = [np.frombuffer(bytes([1] * array.nbytes), dtype).reshape(array.shape) for array in arrays[:count]]
         given: Any = [as_laid_out(own, array) for array in ones]
         given = given[0] if count == 1 else given
-        found = grid.scatter(as_laid_out(own, whole) if is_root else None, root=root, into=given)
+        found = grid.scatter(as_laid_out(own, whole) if is_root else None, root=root, into=given, limit=limit)
         assert found is given
         check_field([found] if count == 1 else found, 1)
 
@@ -620,7 +620,7 @@ def test_whole_arrays(ranks: Ranks, number: int) -> None:
         for array in [given] if count == 1 else given:
             array.flags.writeable = False
         into = as_laid_out(own, np.zeros_like(whole)) if is_root else own.choice([None, "ignored"])
-        found = grid.gather(given, root=root, into=into)
+        found = grid.gather(given, root=root, into=into, limit=limit)
         assert found is (into if is_root else None)
         check_whole(found)
 
@@ -795,9 +795,13 @@ def test_whole_arrays_that_do_not_fit(ranks: Ranks) -> None:
             for root in (comm.size, -1):
                 with pytest.raises(ValueError, match="root"):
                     call(u, root=root)
+            with pytest.raises(ValueError, match="limit: expected a whole number from 0 on, found -1"):
+                call(u if call == grid.gather else whole, limit=-1)
             if comm.size > 1:
                 with pytest.raises(haloport.RefusedError):
                     call(u if call == grid.gather else whole, root=int(last))
+                with pytest.raises(haloport.RefusedError, match="the limit of a slab"):
+                    call(u if call == grid.gather else whole, limit=int(last))
         # All goes on.
         found = grid.gather(u)
         assert (found is not None) == (comm.rank == 0)

@@ -208,7 +208,12 @@ class Grid:
     ) -> Plan: ...
     def redistribute(self, target: Grid | Mesh, *, fill_halo: bool = False) -> Redistribution: ...
     def gather(
-        self, field: FieldLike, *, root: SupportsIndex = 0, into: NDArray[Any] | None = None
+        self,
+        field: FieldLike,
+        *,
+        root: SupportsIndex = 0,
+        into: NDArray[Any] | None = None,
+        limit: SupportsIndex = 67108864,
     ) -> NDArray[Any] | None: ...
     def scatter(
         self,
@@ -216,6 +221,7 @@ class Grid:
         *,
         root: SupportsIndex = 0,
         into: NDArray[Any] | Iterable[NDArray[Any]] | None = None,
+        limit: SupportsIndex = 67108864,
     ) -> Any: ...
 
 @final
