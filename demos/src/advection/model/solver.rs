@@ -40,8 +40,6 @@ pub struct Solver<D: Device> {
     comm: Communicator,
     device: D,
     stream: D::Stream,
-    /// Owned cells of each rank, in the order of a gathered field.
-    cells_of_ranks: Vec<Vec<usize>>,
     levels: usize,
     halo_cells: usize,
     tracer: Exchange<Field<f64, D>>,
@@ -126,13 +124,10 @@ impl<D: Device> Solver<D> {
         let predict = half(&PREDICT, places)?;
         let correct = half(&CORRECT, [places[1], places[0]])?;
         let KernelBinder { stream, buffers, .. } = binder;
-        let is_root = comm.rank() == 0;
-        let known = if is_root { 0..parts } else { comm.rank()..comm.rank() };
         Ok(Self {
             comm: comm.clone(),
             device: device.clone(),
             stream,
-            cells_of_ranks: known.map(|part| partition.cells_of(part).to_vec()).collect(),
             levels: model.levels,
             halo_cells: halo.len(),
             tracer: pattern.bind(tracer)?,
@@ -235,17 +230,7 @@ impl<D: Device> Solver<D> {
     pub fn gather(&self) -> Result<Option<Vec<f64>>, Error> {
         // The field is read in order with the default stream.
         self.device.synchronize(&self.stream)?;
-        let mut mine = self.tracer.fields().to_vec(0)?;
-        mine.truncate(mine.len() - self.halo_cells * self.levels);
-        let Some(parts) = self.comm.gather(0, &mine)? else { return Ok(None) };
-        let cells: usize = self.cells_of_ranks.iter().map(Vec::len).sum();
-        let mut whole = vec![0.0; cells * self.levels];
-        for (cells, values) in self.cells_of_ranks.iter().zip(parts) {
-            for (&cell, row) in cells.iter().zip(values.chunks(self.levels)) {
-                whole[cell * self.levels..][..self.levels].copy_from_slice(row);
-            }
-        }
-        Ok(Some(whole))
+        Ok(self.tracer.pattern().gather(self.tracer.fields(), 0)?.map(|whole| whole.values))
     }
 }
 

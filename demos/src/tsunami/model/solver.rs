@@ -7,7 +7,6 @@ use haloport::domain::Connectivity;
 use haloport::field::FieldError;
 use haloport::pattern::Regions;
 use haloport::{Communicator, Error, Exchange, Field, Halo, Pattern, Reduction};
-use serde::{Deserialize, Serialize};
 
 use crate::common::kernel_arguments::upload;
 use crate::common::traffic::{Moved, timed_overlap};
@@ -277,28 +276,11 @@ impl<D: Device> Solver<D> {
     /// Any error of the library, and [`TimeStepError`].
     pub fn gather(&self) -> Result<Option<Whole>, Error> {
         let [h, hu, hv] = self.state.fields();
-        let fields = [h, hu, hv, &self.largest];
         // Fields are read in order with the default stream.
         self.device.synchronize(&self.stream)?;
-        let values = fields.map(|field| field.to_vec(0).map(|values| self.block.owned(&values)));
-        let part = Part {
-            first: [self.block.rows.start, self.block.columns.start],
-            columns: self.block.nx(),
-            fields: values.into_iter().collect::<Result<_, _>>()?,
-        };
-        let Some(parts) = self.comm.gather(0, &part)? else { return Ok(None) };
-        let (rows, columns) = (self.latitude.len(), self.longitude.len());
-        let mut whole = [(); 4].map(|()| vec![0.0; rows * columns]);
-        for part in parts {
-            for (whole, values) in whole.iter_mut().zip(&part.fields) {
-                for (row, values) in values.chunks(part.columns).enumerate() {
-                    let first = (part.first[0] + row) * columns + part.first[1];
-                    whole[first..first + part.columns].copy_from_slice(values);
-                }
-            }
-        }
-        let [h, hu, hv, largest] = whole;
-        Ok(Some(Whole { h, hu, hv, largest }))
+        let gather = |field| Ok::<_, Error>(self.state.pattern().gather(field, 0)?.map(|whole| whole.values));
+        let (h, hu, hv, largest) = (gather(h)?, gather(hu)?, gather(hv)?, gather(&self.largest)?);
+        Ok(h.zip(hu).zip(hv.zip(largest)).map(|((h, hu), (hv, largest))| Whole { h, hu, hv, largest }))
     }
 
     /// Collective: the bytes that one exchange moves, on every rank.
@@ -362,15 +344,6 @@ impl<D: Device> Drop for Solver<D> {
         // Kernels may still use the buffers. Any other use of the device reports the error.
         let _ = self.device.synchronize(&self.stream);
     }
-}
-
-/// A rank's part of the whole grid.
-#[derive(Serialize, Deserialize)]
-struct Part {
-    /// Its first row and column.
-    first: [usize; 2],
-    columns: usize,
-    fields: Vec<Vec<f64>>,
 }
 
 fn pointers<D: Device>(flow: &Flow<D>) -> Result<[Pointer; 3], FieldError> {
