@@ -1,5 +1,6 @@
-//! Shared by the programs: fields in files, numbers, arguments of kernels, the bytes that exchanges move.
+//! Shared by the programs: fields in files, hashes of fields, numbers, arguments of kernels, the bytes that exchanges move.
 
+pub mod field_hash;
 pub mod history;
 pub(crate) mod kernel_arguments;
 pub mod numbers;

@@ -11,6 +11,11 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
+/// A word of 64 bits as 16 hexadecimal digits.
+pub(crate) fn hexadecimal(word: u64) -> String {
+    format!("{word:016x}")
+}
+
 /// The schedule of exchanges: whether the interior is computed meanwhile.
 pub(crate) fn beside_exchanges(overlap: bool) -> &'static str {
     if overlap { "while the interior is computed" } else { "with nothing computed meanwhile" }

@@ -57,6 +57,7 @@ fn the_summary_tells_errors_order_mass_and_the_picture() {
         "with nothing computed meanwhile; ",
         "% of the time",
         "relative change",
+        "  hash          ",
         "after 3 days ",
         "order",
         "icosahedral:4 ",
@@ -90,10 +91,12 @@ fn ranks_and_partitions_change_no_figure() {
     std::fs::write(advection.path("striped"), striped).unwrap();
     let figures = |arguments: &str| {
         let report = advection.json(&format!("--mesh icon:R2B1 --days 0.5 --tracer bell {arguments}"));
-        ["mass", "norms", "smallest", "largest", "ladder"].map(|name| report[name].to_string())
+        ["mass", "norms", "smallest", "largest", "ladder", "hash"].map(|name| report[name].to_string())
     };
     let one = figures("--ranks 1");
-    for more in drawn(&["--ranks 5", "--ranks 5 --no-overlap", "--ranks 3 --partition striped"]) {
+    let others = ["--ranks 5", "--ranks 5 --no-overlap", "--ranks 3 --partition striped"].map(String::from);
+    let all: Vec<String> = (2..=8).map(|ranks| format!("--ranks {ranks}")).chain(others).collect();
+    for more in drawn(&all) {
         assert_eq!(one, figures(more), "{more}");
     }
     assert_ne!(one, figures("--ranks 1 --limited"));

@@ -40,6 +40,8 @@ fn every_check_holds_and_the_results_are_complete() {
     for figure in ["cells_per_second", "exchange_share", "max_wave_m", "max_speed_m_s", "wall_s"] {
         assert!(report[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure} in {report}");
     }
+    let hash = report["hash"].as_str().unwrap();
+    assert!(hash.len() == 16 && u64::from_str_radix(hash, 16).is_ok(), "{hash}");
 
     let out = tsunami.path("out/tsunami");
     for picture in ["surface-000.png", "surface-010.png", "surface-end.png", "largest.png"] {
@@ -86,6 +88,7 @@ fn the_summary_tells_speed_exchange_gauges_and_files() {
         "per exchange",
         "Bamfield",
         "waves are reflected at the edges",
+        "  hash          ",
         "here/surface-000.png to surface-end.png (3 pictures)",
         "here/largest.png",
         "here/gauges.csv",
@@ -121,7 +124,8 @@ fn the_results_do_not_depend_on_what_is_computed_while_halos_travel() {
         assert_eq!(report["overlap"], !in_turn);
         let checks = report["checks"].as_array();
         assert!(checks.is_none_or(|checks| checks.iter().all(|check| check["ok"] == true)), "{report}");
-        let figures = ["steps", "volume_drift", "min_depth_m", "max_speed_m_s", "max_wave_m", "max_wave_at"];
+        let figures =
+            ["steps", "volume_drift", "min_depth_m", "max_speed_m_s", "max_wave_m", "max_wave_at", "hash"];
         let files = ["gauges.csv", "surface-end.png", "largest.png"];
         let files = files.map(|file| std::fs::read(tsunami.path(format!("{out}/{file}"))).unwrap());
         (figures.map(|name| report[name].to_string()), files)

@@ -14,6 +14,7 @@ use super::scheme::{COURANT, LIMITED_COURANT};
 use super::stencil::{check, largest_outflow};
 use super::tables::{FlowTable, GradientTable, HALO_LEVELS, Tables};
 use super::wind::Wind;
+use crate::common::field_hash::FieldHash;
 use crate::common::kernel_arguments::upload;
 use crate::common::traffic::{Moved, timed_overlap};
 
@@ -231,6 +232,29 @@ impl<D: Device> Solver<D> {
         // The field is read in order with the default stream.
         self.device.synchronize(&self.stream)?;
         Ok(self.tracer.pattern().gather(self.tracer.fields(), 0)?.map(|whole| whole.values))
+    }
+
+    /// Collective: the [hash](FieldHash) of the tracer of the whole mesh, the same on every rank. Elements are numbered cell by
+    /// cell, levels fastest.
+    ///
+    /// # Errors
+    /// Any error of the library.
+    pub fn hash(&self) -> Result<u64, Error> {
+        let mut hash = FieldHash::default();
+        let cells = self.tracer.pattern().index_sets()[0].ids();
+        for (&cell, values) in cells.iter().zip(self.owned_cells()?.chunks(self.levels)) {
+            hash.add(0, cell as usize * self.levels, values);
+        }
+        Ok(hash.of_all_ranks(&self.comm)?)
+    }
+
+    /// The tracer of this rank's cells, which come before its halo, levels fastest.
+    fn owned_cells(&self) -> Result<Vec<f64>, Error> {
+        // The field is read in order with the default stream.
+        self.device.synchronize(&self.stream)?;
+        let mut values = self.tracer.fields().to_vec(0)?;
+        values.truncate(values.len() - self.halo_cells * self.levels);
+        Ok(values)
     }
 }
 

@@ -207,6 +207,11 @@ impl Block {
     pub fn view(&self) -> BlockView<'_> {
         BlockView { pitch: self.pitch, bed: &self.bed, metric: self.metric.view() }
     }
+
+    /// The owned cells of `field`, row by row.
+    pub fn owned(&self, field: &[f64]) -> Vec<f64> {
+        (0..self.ny()).flat_map(|row| &field[self.index(row, 0)..][..self.nx()]).copied().collect()
+    }
 }
 
 impl BlockView<'_> {

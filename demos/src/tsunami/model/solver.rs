@@ -8,6 +8,7 @@ use haloport::field::FieldError;
 use haloport::pattern::Regions;
 use haloport::{Communicator, Error, Exchange, Field, Halo, Pattern, Reduction};
 
+use crate::common::field_hash::FieldHash;
 use crate::common::kernel_arguments::upload;
 use crate::common::traffic::{Moved, timed_overlap};
 use crate::tsunami::model::block::{Block, Fields, MARGIN, State};
@@ -283,12 +284,36 @@ impl<D: Device> Solver<D> {
         Ok(h.zip(hu).zip(hv.zip(largest)).map(|((h, hu), (hv, largest))| Whole { h, hu, hv, largest }))
     }
 
+    /// Collective: the [hash](FieldHash) of depth, momenta and largest wave height of the whole grid, the same on every rank.
+    /// Cells are numbered row by row from the south.
+    ///
+    /// # Errors
+    /// Any error of the library.
+    pub fn hash(&self) -> Result<u64, Error> {
+        let mut hash = FieldHash::default();
+        for (field, values) in self.owned_cells()?.iter().enumerate() {
+            for (row, values) in self.block.rows.clone().zip(values.chunks(self.block.nx())) {
+                hash.add(field, row * self.longitude.len() + self.block.columns.start, values);
+            }
+        }
+        Ok(hash.of_all_ranks(&self.comm)?)
+    }
+
     /// Collective: the bytes that one exchange moves, on every rank.
     ///
     /// # Errors
     /// Any error of the library, and [`TimeStepError`].
     pub fn moved(&self) -> Result<Moved, Error> {
         Ok(Moved::of(&self.comm, &self.state)?)
+    }
+
+    /// Depth, momenta and largest wave height of this rank's cells, row by row.
+    fn owned_cells(&self) -> Result<Vec<Vec<f64>>, Error> {
+        let [h, hu, hv] = self.state.fields();
+        // Fields are read in order with the default stream.
+        self.device.synchronize(&self.stream)?;
+        let owned = |field: &Field<f64, D>| Ok(self.block.owned(&field.to_vec(0)?));
+        [h, hu, hv, &self.largest].into_iter().map(owned).collect()
     }
 
     /// The largest rate of this rank's cells. Updates the smallest depth.

@@ -33,6 +33,8 @@ pub(super) struct Carried {
     pub(super) stepping: Duration,
     /// In exchanges, summed over all ranks.
     pub(super) exchange: Duration,
+    /// Of the tracer in the end.
+    pub(super) hash: u64,
 }
 
 /// The measures of the whole field, on rank 0.
@@ -121,6 +123,7 @@ pub(super) fn carry<D: Device>(
         carried.stepping += began.elapsed();
     }
     [carried.exchange] = total(comm, [solver.spent()])?;
+    carried.hash = solver.hash()?;
     Ok(carried)
 }
 

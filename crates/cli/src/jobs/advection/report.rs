@@ -14,7 +14,7 @@ use super::carry::{Carried, Measured};
 use super::order::{self, Rung};
 use super::problem::{Case, DAY, Problem};
 use crate::command::print;
-use crate::command::text::counted;
+use crate::command::text::{counted, hexadecimal};
 use crate::jobs::common::checks::{Check, write_checks};
 use crate::jobs::common::performance::{Effort, Performance};
 use haloport_demos::advection::model::norms::Norms;
@@ -47,6 +47,8 @@ pub(super) struct Report {
     largest: f64,
     /// The largest of any level.
     norms: Norms,
+    /// Of the tracer in the end, 16 hexadecimal digits.
+    hash: String,
     /// Errors of the first level over two refinements, after this many days.
     ladder_days: f64,
     pub(super) ladder: Vec<Rung>,
@@ -101,6 +103,7 @@ impl Report {
             smallest: measured.extremes[0],
             largest: measured.extremes[1],
             norms: measured.norms,
+            hash: hexadecimal(carried.hash),
             ladder_days: order::days(case),
             ladder: Vec::new(),
             picture: PathBuf::new(),
@@ -143,6 +146,7 @@ impl print::Report for Report {
         line("values", format!("{:.4} to {:.4}", self.smallest, self.largest))?;
         let Norms { l1, l2, linf } = self.norms;
         line("error", format!("l1 {l1:.2e}, l2 {l2:.2e}, linf {linf:.2e}"))?;
+        line("hash", self.hash.clone())?;
         line("picture", self.picture.display().to_string())?;
         if let Some(saved) = &self.saved {
             line("fields", saved.display().to_string())?;

@@ -38,6 +38,8 @@ pub(super) struct Results {
     pub(super) spent: Spent,
     /// Smallest depth at any step, metres.
     pub(super) min_depth: f64,
+    /// Of the fields in the end.
+    pub(super) hash: u64,
     pub(super) pictures: Vec<PathBuf>,
     pub(super) record: PathBuf,
     pub(super) gauges: Vec<GaugeSummary>,
@@ -119,6 +121,7 @@ pub(super) fn run<D: Device>(
     }
     tides.sample(&solver, time)?;
     done.min_depth = solver.min_depth()?;
+    done.hash = solver.hash()?;
     let Spent { exchange, reduction } = solver.spent();
     let [exchange, reduction] = total(comm, [exchange, reduction])?;
     done.spent = Spent { exchange, reduction };

@@ -12,6 +12,7 @@ use super::job::Results;
 use super::problem::Problem;
 use super::tides::{ARRIVAL, GaugeSummary};
 use crate::command::print;
+use crate::command::text::hexadecimal;
 use crate::jobs::common::checks::{Check, write_checks};
 use crate::jobs::common::performance::{Effort, Performance};
 use crate::jobs::common::progress::clock;
@@ -46,6 +47,8 @@ pub(super) struct Report {
     max_wave_m: f64,
     /// Degrees east and north.
     max_wave_at: [f64; 2],
+    /// Of the fields in the end, 16 hexadecimal digits.
+    hash: String,
     gauges: Vec<GaugeSummary>,
     /// The saved states; null without `--save`.
     saved: Option<PathBuf>,
@@ -100,6 +103,7 @@ impl Report {
             max_speed_m_s: done.max_speed,
             max_wave_m: done.max_wave,
             max_wave_at: [relief.longitude[column], relief.latitude[row]],
+            hash: hexadecimal(done.hash),
             gauges: done.gauges,
             saved: args.files.save.clone(),
             out: args.out.clone(),
@@ -144,6 +148,7 @@ impl print::Report for Report {
         )?;
         line("water", format!("{:.4e} m³; relative change {:.1e}", self.volume_m3, self.volume_drift))?;
         line("outer walls", self.outer_walls.into())?;
+        line("hash", self.hash.clone())?;
         self.write_gauges(out)?;
         writeln!(out)?;
         let mut line = |name: &str, text: String| writeln!(out, "  {name:<14}{text}");
