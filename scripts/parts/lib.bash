@@ -85,6 +85,8 @@ tells() {
     out=$("$@") || { echo "expected exit code 0, found another: $*" >&2; return 1; }
     [ "$(grep -cF -- "$text" <<<"$out")" = 1 ] || { echo "expected \`$text\` once, found: $out" >&2; return 1; }
 }
+# hash_of COMMAND...: the hash of the last fields, which a job tells. Fails if it tells none.
+hash_of() { "$@" | sed -n 's/^  hash  *//p' | grep .; }
 # refuses TEXT COMMAND...: fails unless the command ends with an error that has that text.
 refuses() {
     local text=$1 out code=0

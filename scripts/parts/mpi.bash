@@ -179,7 +179,7 @@ little_room() {
 
 # commands NAME RANKS: the command and its jobs under Debian's openmpi or mpich.
 commands() {
-    local name=$1 n fields=target/test/fields-$1
+    local name=$1 n fields=target/test/fields-$1 tsunami advection
     use "$name"
     tells "ranks of one node: straight from the neighbour's field, else packed" "${launcher[@]}" -n 2 "$command" devices
     tells '"reach":{"node":{"ranks":2,"apart":null}}' "${launcher[@]}" -n 2 "$command" devices --json
@@ -196,17 +196,21 @@ commands() {
     "${launcher[@]}" -n 2 "$command" bench exchange --local 16,16,16 --samples 3 --trace "target/trace-$name.json" --json
     tells "2 ranks, " "$command" trace summary "target/trace-$name.json"
     "${launcher[@]}" -n 2 "$command" bench unstructured --levels 3 --fields 2 --samples 3 --json
-    # What jobs save is the same on any ranks.
+    # What jobs save is the same on any ranks, and so is the hash, in one go and from what 3 threads have saved after 10 minutes.
     rm -rf "$fields"
-    "$command" run tsunami --refine 1 --hours 0.2 --ranks 1 --out "$fields/out" --save "$fields/tsunami.zarr"
-    "$command" run advection --mesh icon:R2B2 --days 1 --ranks 1 --out "$fields/out" --save "$fields/advection.zarr"
+    tsunami=$(hash_of "$command" run tsunami --refine 1 --hours 0.2 --ranks 1 --out "$fields/out" --save "$fields/tsunami.zarr")
+    advection=$(hash_of "$command" run advection --mesh icon:R2B2 --days 1 --ranks 1 --out "$fields/out" \
+        --save "$fields/advection.zarr")
+    "$command" run tsunami --refine 1 --hours 0.16666666666666666 --ranks 3 --out "$fields/out" --save "$fields/begun.zarr"
     for n in $2; do
         "${launcher[@]}" -n "$n" "$command" run rolling --verify --window 3650d --out "target/rolling-$name-$n"
-        "${launcher[@]}" -n "$n" "$command" run tsunami --verify --refine 1 --hours 0.2 --out "target/tsunami-$name-$n" \
-            --save "$fields/tsunami-$n.zarr"
+        tells "  hash          $tsunami" "${launcher[@]}" -n "$n" "$command" run tsunami --verify --refine 1 --hours 0.2 \
+            --out "target/tsunami-$name-$n" --save "$fields/tsunami-$n.zarr"
         diff -r "$fields/tsunami.zarr" "$fields/tsunami-$n.zarr"
-        "${launcher[@]}" -n "$n" "$command" run advection --verify --mesh icon:R2B2 --days 1 --out "target/advection-$name-$n" \
-            --save "$fields/advection-$n.zarr"
+        tells "  hash          $tsunami" "${launcher[@]}" -n "$n" "$command" run tsunami --refine 1 --hours 0.2 \
+            --out "target/tsunami-$name-$n" --restart "$fields/begun.zarr"
+        tells "  hash          $advection" "${launcher[@]}" -n "$n" "$command" run advection --verify --mesh icon:R2B2 --days 1 \
+            --out "target/advection-$name-$n" --save "$fields/advection-$n.zarr"
         diff -r "$fields/advection.zarr" "$fields/advection-$n.zarr"
         "${launcher[@]}" -n "$n" "$command" run poisson --verify --mesh icosahedral:12 --degree 3
     done

@@ -1,12 +1,9 @@
-//! The jobs on the first GPU give the results of the CPU backend.
+//! The jobs on the first GPU give the results of the CPU backend, bit for bit.
 #![cfg(feature = "cuda")]
 
 use haloport_conformance::drawn;
 
-use crate::common::Haloport;
-
-/// A relief of 15 × 11 cells, on which a driver that computes on the host is fast enough.
-const SMALL_RELIEF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy-small.npz");
+use crate::common::{Haloport, SMALL_RELIEF, same_as_on_cpu};
 
 /// Numbers of ranks, with an option that changes the order of work. One check of each run computes the fields on 2, 3, 4 and 8
 /// ranks.
@@ -38,10 +35,5 @@ fn verify(job: &Haloport, arguments: &str) {
     {
         return eprintln!("skipped: {error}");
     }
-    let report = job.json(&format!("{arguments} --device cuda --verify"));
-    let checks = report["checks"].as_array().unwrap();
-    assert!(checks.iter().all(|check| check["ok"] == true), "{arguments}: {checks:?}");
-    let cpu = checks.iter().find(|check| check["name"] == "cpu").unwrap();
-    assert!(cpu["value"].as_f64().is_some_and(|difference| difference < 1e-12), "{arguments}: {cpu}");
-    eprintln!("{arguments}: {}", cpu["value"]);
+    same_as_on_cpu(job, "cuda", arguments);
 }

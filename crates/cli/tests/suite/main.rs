@@ -8,6 +8,7 @@ mod common;
 mod cuda;
 mod environment;
 mod files;
+mod hashes;
 mod help;
 mod kernels;
 mod mesh;

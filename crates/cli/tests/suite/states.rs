@@ -1,4 +1,4 @@
-//! Fields in files: `--save` and `--restart`, and the stores behind them.
+//! Fields in files: `--save` and `--restart`, and the stores behind them. `hashes` restarts on all pairs of numbers of ranks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,7 @@ fn a_tsunami_goes_on_where_one_on_other_ranks_left_off() {
     let tsunami = Haloport::new("run tsunami");
     let run = |arguments: &str| tsunami.json(&format!("--refine 1 {arguments}"));
     let stored = |store: &str, from: usize| fields(&tsunami.path(store), &FIELDS, from);
-    run("--hours 0.2 --ranks 1 --uplift-height 3 --save whole.zarr");
+    let in_one_go = run("--hours 0.2 --ranks 1 --uplift-height 3 --save whole.zarr");
     // After 0, 10 and 12 minutes.
     let whole = stored("whole.zarr", 0);
     assert_eq!(whole.len(), 3 * FIELDS.len(), "{:?}", whole.keys());
@@ -59,6 +59,7 @@ fn a_tsunami_goes_on_where_one_on_other_ranks_left_off() {
         let report = run(&format!("--hours 0.2 --ranks {second} --restart {begun} --save {rest}"));
         assert_eq!((&report["started_s"], &report["simulated_s"]), (&json!(600.0), &json!(720.0)));
         assert_eq!(report["uplift"]["height"], 3.0);
+        assert!(report["hash"].is_string() && report["hash"] == in_one_go["hash"], "{report}, {in_one_go}");
         assert!(stored(&rest, 0) == stored("whole.zarr", 1), "from {first} to {second} ranks");
         let before = stored(&begun, 0);
         assert!(before.iter().all(|(name, chunk)| whole[name] == *chunk) && before.len() == 2 * FIELDS.len());
@@ -73,7 +74,7 @@ fn a_tracer_goes_on_where_one_on_other_parts_of_the_mesh_left_off() {
     let stored = |store: &str, from: usize| fields(&advection.path(store), &["time", "tracer"], from);
     for &(first, second) in drawn(&[(2, 3), (4, 1), (3, 2)]) {
         let (begun, rest) = (format!("{first}.zarr"), format!("{first}-{second}.zarr"));
-        run(&format!("--ranks {first} --save {begun} --writers 1"));
+        let in_one_go = run(&format!("--ranks {first} --save {begun} --writers 1"));
         let whole = stored(&begun, 0);
         assert_eq!(whole.len(), 5 * 2, "{:?}", whole.keys());
         assert!(whole["tracer 2 0/0"] != whole["tracer 4 0/0"]);
@@ -85,6 +86,7 @@ fn a_tracer_goes_on_where_one_on_other_parts_of_the_mesh_left_off() {
         fs::write(times, array.to_string()).unwrap();
         let report = run(&format!("--ranks {second} --restart {begun} --save {rest}"));
         assert_eq!((&report["started_days"], &report["simulated_days"]), (&json!(0.55), &json!(1.1)));
+        assert!(report["hash"].is_string() && report["hash"] == in_one_go["hash"], "{report}, {in_one_go}");
         assert!(stored(&rest, 0) == stored(&begun, 2), "from {first} to {second} ranks");
     }
 }

@@ -1,9 +1,9 @@
-//! The jobs on an OpenCL device give the results of the CPU backend.
+//! The jobs on an OpenCL device give the results of the CPU backend, bit for bit.
 #![cfg(feature = "sycl")]
 
 use haloport_conformance::drawn;
 
-use crate::common::Haloport;
+use crate::common::{Haloport, same_as_on_cpu};
 
 #[test]
 fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
@@ -28,10 +28,5 @@ fn verify(job: &Haloport, arguments: &str) {
     {
         return eprintln!("skipped: {error}");
     }
-    let report = job.json(&format!("{arguments} --device sycl --verify"));
-    let checks = report["checks"].as_array().unwrap();
-    assert!(checks.iter().all(|check| check["ok"] == true), "{arguments}: {checks:?}");
-    let cpu = checks.iter().find(|check| check["name"] == "cpu").unwrap();
-    assert!(cpu["value"].as_f64().is_some_and(|difference| difference < 1e-12), "{arguments}: {cpu}");
-    eprintln!("{arguments}: {}", cpu["value"]);
+    same_as_on_cpu(job, "sycl", arguments);
 }

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 const LAUNCHERS: [&str; 5] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
 
+/// A relief of 15 × 11 cells, on which a driver that computes on the host is fast enough.
+pub(crate) const SMALL_RELIEF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/topobathy-small.npz");
+
 /// A subcommand with arguments, which are split at blanks, in an empty folder.
 pub(crate) struct Haloport {
     subcommand: &'static str,
@@ -73,6 +76,20 @@ impl Haloport {
         assert!(!self.path("out").exists(), "{arguments}: a folder was made");
         line
     }
+}
+
+/// Runs a job on a device with all its checks, and compares its fields with those of the CPU backend bit by bit.
+pub(crate) fn same_as_on_cpu(job: &Haloport, device: &str, arguments: &str) {
+    let report = job.json(&format!("{arguments} --device {device} --verify"));
+    let checks = report["checks"].as_array().unwrap();
+    assert!(checks.iter().all(|check| check["ok"] == true), "{arguments}: {checks:?}");
+    let cpu = checks.iter().find(|check| check["name"] == "cpu").unwrap();
+    assert_eq!(cpu["value"], 0.0, "{arguments}: {cpu}");
+    let on_cpu = job.json(&format!("{arguments} --device cpu"));
+    assert!(
+        on_cpu["hash"].is_string() && report["hash"] == on_cpu["hash"],
+        "{arguments}: {report}, {on_cpu}"
+    );
 }
 
 /// The one line on stderr, without its `error: `, of a run that ended with `code` and printed no results: nothing, or
