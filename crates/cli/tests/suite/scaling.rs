@@ -11,8 +11,8 @@ fn figure(row: &Value, name: &str, which: &str) -> f64 {
 #[test]
 fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
     let scaling = Haloport::new("bench scaling");
-    // 4, and 6 or 8, blocks along each axis.
-    let most = usual(216, 512);
+    // 4, and 6 or 16, blocks along each axis.
+    let most = usual(216, 4096);
     let report = scaling.json(&format!("--ranks 64,{most} --local 6,5,4 --levels 3 --node 8"));
     let series = |name: &str| {
         let all = report["series"].as_array().unwrap();
@@ -56,26 +56,46 @@ fn nothing_of_a_rank_grows_with_the_number_of_ranks() {
     assert!(figure(&many, "setup_bytes", "largest") <= 1.1 * figure(&few, "setup_bytes", "largest"));
 
     // Parts of a mesh differ; their mean does not grow once there are many more of them than neighbours.
-    let (few, many) = series("mesh, owners named");
-    for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
-        let (few, many) = (figure(&few, name, "mean"), figure(&many, name, "mean"));
-        assert!(many <= 1.2 * few, "{name}: {few} on 64 ranks, {many} on {most}");
+    for mesh in ["mesh, owners named", "mesh, halos added"] {
+        let (few, many) = series(mesh);
+        for name in exchange.iter().chain(&setup).filter(|name| !name.ends_with("between_nodes")) {
+            let (few, many) = (figure(&few, name, "mean"), figure(&many, name, "mean"));
+            assert!(many <= 1.2 * few, "{mesh}, {name}: {few} on 64 ranks, {many} on {most}");
+        }
     }
-    // A rank asks the directory with no more letters than it has ids, and keeps no more than its share, by chance.
-    let (_, many) = series("mesh");
-    let ids = figure(&many, "largest_table", "mean");
-    assert!(figure(&many, "setup_messages", "mean") <= 2.0 * ids + 5.0 * figure(&many, "neighbours", "mean"));
-    assert!(figure(&many, "largest_table", "largest") <= 4.0 * ids);
+    // Half of each part goes to the next rank.
+    let (few, many) = series("mesh, new parts");
+    for name in ["neighbours", "messages", "collectives"] {
+        assert_eq!(figure(&few, name, "largest"), figure(&many, name, "largest"), "new parts: {name}");
+    }
+    assert_eq!(figure(&many, "messages", "largest"), 1.0);
+    // Parts differ by a few cells.
+    assert!(figure(&many, "bytes", "largest") <= 1.1 * figure(&few, "bytes", "largest"));
+    // A rank asks the directory with no more letters than it has ids, and keeps no more than its share, by chance. For new parts,
+    // both patterns and the redistribution tell it the owned ids, and it is asked for all of them, and answers.
+    for (mesh, letters) in [("mesh", 2.0), ("mesh, new parts", 5.0)] {
+        let (_, many) = series(mesh);
+        let ids = figure(&many, "largest_table", "mean");
+        let most = letters * ids + 5.0 * figure(&many, "neighbours", "mean");
+        assert!(figure(&many, "setup_messages", "mean") <= most, "{mesh}");
+        assert!(figure(&many, "largest_table", "largest") <= 4.0 * ids, "{mesh}");
+    }
+    for mesh in ["mesh", "mesh, owners named", "mesh, halos added", "mesh, new parts"] {
+        let (few, many) = series(mesh);
+        let (few, many) =
+            (figure(&few, "largest_table", "largest"), figure(&many, "largest_table", "largest"));
+        assert!(many <= 2.0 * few, "{mesh}: {few} on 64 ranks, {many} on {most}");
+    }
 }
 
 #[test]
 fn each_number_of_ranks_has_a_row_and_bad_numbers_are_refused() {
     let scaling = Haloport::new("bench scaling");
     let out = scaling.out("--ranks 8,1,8 --local 4,4 --cells 20 --levels 1 --node 4");
-    // Tables of the exchange, of the set-up and of times, of five series.
-    assert_eq!(out.matches("| ranks | neighbours |").count(), 5, "{out}");
+    // Tables of the exchange, of the set-up and of times, of seven series.
+    assert_eq!(out.matches("| ranks | neighbours |").count(), 7, "{out}");
     for ranks in [1, 8] {
-        assert_eq!(out.matches(&format!("\n| {ranks} | ")).count(), 3 * 5, "{ranks} in {out}");
+        assert_eq!(out.matches(&format!("\n| {ranks} | ")).count(), 3 * 7, "{ranks} in {out}");
     }
 
     for (arguments, named) in

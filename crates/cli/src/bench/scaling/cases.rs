@@ -48,19 +48,36 @@ impl SetUp {
         SetUp { neighbours, largest_table, pieces }
     }
 
-    /// Binds a pattern, which fills halos, and counts what the rank has.
-    fn of_halos(pattern: &Pattern, field: Field<f64, CpuDevice>, levels: usize) -> Result<SetUp, Failure> {
-        pattern.bind_with(field, in_messages())?;
+    /// Binds a pattern, which fills halos of a field with `levels`, and counts what the rank has.
+    fn of_halos(pattern: &Pattern, device: &CpuDevice, levels: usize) -> Result<SetUp, Failure> {
+        pattern.bind_with(field(pattern, device, levels)?, in_messages())?;
         let (rank, table) = (pattern.comm().rank(), pattern.setup_cost().largest_table);
         Ok(SetUp::new(rank, pattern.receives(), pattern.sends(), levels, table))
     }
 
     /// Binds a pattern for exchanges that add halos to their owners, and counts what the rank has.
-    fn of_sums(pattern: &Pattern, field: Field<f64, CpuDevice>) -> Result<SetUp, Failure> {
-        pattern.bind_with(field, in_messages().accumulate(Combine::Sum))?;
+    fn of_sums(pattern: &Pattern, device: &CpuDevice, levels: usize) -> Result<SetUp, Failure> {
+        pattern.bind_with(field(pattern, device, levels)?, in_messages().accumulate(Combine::Sum))?;
         let (rank, table) = (pattern.comm().rank(), pattern.setup_cost().largest_table);
-        Ok(SetUp::new(rank, pattern.sends(), pattern.receives(), 1, table))
+        Ok(SetUp::new(rank, pattern.sends(), pattern.receives(), levels, table))
     }
+
+    /// Binds a redistribution from one pattern to another, and counts what the rank has.
+    fn of_moves(old: &Pattern, new: &Pattern, device: &CpuDevice, levels: usize) -> Result<SetUp, Failure> {
+        let moving = old.redistribute(new)?;
+        let (source, target) = (field(old, device, levels)?, field(new, device, levels)?);
+        moving.bind_with(SourceTarget { source, target }, in_messages())?;
+        let costs = [old.setup_cost(), new.setup_cost(), moving.setup_cost()];
+        let table = costs.map(|cost| cost.largest_table).into_iter().max().unwrap_or(0);
+        Ok(SetUp::new(old.comm().rank(), moving.receives(), moving.sends(), levels, table))
+    }
+}
+
+/// Binds a pattern to a field with that many levels, and counts what the rank has.
+type OfPattern = fn(&Pattern, &CpuDevice, usize) -> Result<SetUp, Failure>;
+
+fn field(pattern: &Pattern, device: &CpuDevice, levels: usize) -> Result<Field<f64, CpuDevice>, Failure> {
+    Ok(Field::builder(pattern).levels(levels).build(device)?)
 }
 
 /// All cells in messages between ranks: the report distinguishes ranks that share memory; here none do. The transport notes the
@@ -125,10 +142,8 @@ impl Blocks {
 /// [`Failure`], [`Failure::BadInput`] if the grid is too large.
 pub(super) fn blocks(args: &ScalingArgs, ranks: usize) -> Result<(Ranks, Vec<Sends>), Failure> {
     let (blocks, halo) = (Blocks::new(args, ranks)?, args.halo as usize);
-    let simulated = blocks.simulate(|comm, mine, device| {
-        let pattern = blocks.pattern(comm, mine, halo)?;
-        SetUp::of_halos(&pattern, Field::new(device, &pattern)?, 1)
-    })?;
+    let simulated = blocks
+        .simulate(|comm, mine, device| SetUp::of_halos(&blocks.pattern(comm, mine, halo)?, device, 1))?;
     Ok((simulated, axis_after_axis(&args.local.0, &blocks.counts, halo)))
 }
 
@@ -139,8 +154,7 @@ pub(super) fn blocks(args: &ScalingArgs, ranks: usize) -> Result<(Ranks, Vec<Sen
 pub(super) fn sums(args: &ScalingArgs, ranks: usize) -> Result<Ranks, Failure> {
     let blocks = Blocks::new(args, ranks)?;
     blocks.simulate(|comm, mine, device| {
-        let pattern = blocks.pattern(comm, mine, args.halo as usize)?;
-        SetUp::of_sums(&pattern, Field::new(device, &pattern)?)
+        SetUp::of_sums(&blocks.pattern(comm, mine, args.halo as usize)?, device, 1)
     })
 }
 
@@ -153,12 +167,7 @@ pub(super) fn new_parts(args: &ScalingArgs, ranks: usize) -> Result<Ranks, Failu
     blocks.simulate(|comm, mine, device| {
         let old = blocks.pattern(comm, mine, 0)?;
         let new = blocks.pattern(comm, &blocks.moved(mine, &args.local.0), 0)?;
-        let moving = old.redistribute(&new)?;
-        let [source, target] = [&old, &new].map(|pattern| Field::<f64, _>::new(device, pattern));
-        moving.bind_with(SourceTarget { source: source?, target: target? }, in_messages())?;
-        let costs = [old.setup_cost(), new.setup_cost(), moving.setup_cost()];
-        let table = costs.map(|cost| cost.largest_table).into_iter().max().unwrap_or(0);
-        Ok(SetUp::new(comm.rank(), moving.receives(), moving.sends(), 1, table))
+        SetUp::of_moves(&old, &new, device, 1)
     })
 }
 
@@ -181,19 +190,24 @@ fn axis_after_axis(local: &[usize], counts: &[usize], halo: usize) -> Vec<Sends>
     (0..local.len()).map(along).collect()
 }
 
-/// Simulates ranks with parts of an icosahedral mesh, whose halos are the cells that share a vertex with them: first
-/// the directory finds the owners of halos, then the ranks name them.
+/// The icosahedral mesh of a number of ranks.
 ///
 /// # Errors
-/// [`Failure`], [`Failure::BadInput`] if the mesh is too large or cannot be cut.
-pub(super) fn mesh_parts(args: &ScalingArgs, ranks: usize) -> Result<[Ranks; 2], Failure> {
+/// [`Failure::BadInput`] if it is too large.
+fn mesh_of(args: &ScalingArgs, ranks: usize) -> Result<Mesh, Failure> {
     let divisions = (f64::from(args.cells) * ranks as f64 / 20.0).sqrt().round() as usize;
-    let mesh = Mesh::icosahedral(divisions);
-    let mesh = mesh.map_err(|error| Failure::BadInput(format!("--cells: {error}")))?;
+    Mesh::icosahedral(divisions).map_err(|error| Failure::BadInput(format!("--cells: {error}")))
+}
+
+/// Cuts the mesh into parts.
+///
+/// # Errors
+/// [`Failure::BadInput`] if it cannot be cut, or this build lacks the method.
+fn cut(args: &ScalingArgs, mesh: &Mesh, parts: usize) -> Result<Partition, Failure> {
     let partition = match args.partition {
-        PartitionMethod::Curve => Partition::by_curve(&mesh, ranks),
+        PartitionMethod::Curve => Partition::by_curve(mesh, parts),
         #[cfg(feature = "metis")]
-        PartitionMethod::Metis => Partition::metis(&mesh, ranks),
+        PartitionMethod::Metis => Partition::metis(mesh, parts),
         #[cfg(not(feature = "metis"))]
         PartitionMethod::Metis => {
             let advice =
@@ -201,7 +215,17 @@ pub(super) fn mesh_parts(args: &ScalingArgs, ranks: usize) -> Result<[Ranks; 2],
             return Err(Failure::BadInput(advice.into()));
         }
     };
-    let partition = partition.map_err(|error| Failure::BadInput(format!("--partition: {error}")))?;
+    partition.map_err(|error| Failure::BadInput(format!("--partition: {error}")))
+}
+
+/// Simulates ranks with parts of an icosahedral mesh, whose halos are the cells that share a vertex with them: first
+/// the directory finds the owners of halos, then the ranks name them, and last named halos are added to their owners.
+///
+/// # Errors
+/// [`Failure`], [`Failure::BadInput`] if the mesh is too large or cannot be cut.
+pub(super) fn mesh_parts(args: &ScalingArgs, ranks: usize) -> Result<[Ranks; 3], Failure> {
+    let mesh = mesh_of(args, ranks)?;
+    let partition = cut(args, &mesh, ranks)?;
     let named = |part| {
         let local = LocalMesh::new(&mesh, &partition, part, 1, Neighbourhood::Vertices);
         let cells = local.cells();
@@ -212,12 +236,41 @@ pub(super) fn mesh_parts(args: &ScalingArgs, ranks: usize) -> Result<[Ranks; 2],
     let named: Vec<IndexSet> = (0..ranks).map(named).collect();
     let found: Vec<IndexSet> = named.iter().map(|set| IndexSet::in_order(set.ids(), set.owned())).collect();
     let (device, levels) = (CpuDevice::with_threads(1)?, args.levels as usize);
-    let simulated = |sets: &[IndexSet]| {
+    let simulated = |sets: &[IndexSet], set_up: OfPattern| {
         simulate(ranks, |comm| {
             let set = slice::from_ref(&sets[comm.rank()]);
             let pattern = Pattern::unstructured(comm, set, &HaloCells::All)?;
-            SetUp::of_halos(&pattern, Field::builder(&pattern).levels(levels).build(&device)?, levels)
+            set_up(&pattern, &device, levels)
         })
     };
-    Ok([simulated(&found)?, simulated(&named)?])
+    Ok([
+        simulated(&found, SetUp::of_halos)?,
+        simulated(&named, SetUp::of_halos)?,
+        simulated(&named, SetUp::of_sums)?,
+    ])
+}
+
+/// Simulates ranks whose parts of the mesh are two pieces each, of which the second one goes to the next rank in exchange
+/// for the first one of the rank before: so the new part of a rank is half of its old one and half of its neighbour's.
+///
+/// # Errors
+/// As for [`mesh_parts`].
+pub(super) fn new_mesh_parts(args: &ScalingArgs, ranks: usize) -> Result<Ranks, Failure> {
+    let mesh = mesh_of(args, ranks)?;
+    let pieces = cut(args, &mesh, 2 * ranks)?;
+    let device = CpuDevice::with_threads(1)?;
+    simulate(ranks, |comm| {
+        let of_pieces = |both: [usize; 2]| -> Result<Pattern, Failure> {
+            let cells = both.into_iter().flat_map(|piece| pieces.cells_of(piece % (2 * ranks)));
+            let ids: Vec<i64> = cells.map(|&cell| cell as i64).collect();
+            Ok(Pattern::unstructured(comm, &[IndexSet::new(&ids, &[])], &HaloCells::All)?)
+        };
+        let first = 2 * comm.rank();
+        SetUp::of_moves(
+            &of_pieces([first, first + 1])?,
+            &of_pieces([first + 1, first + 2])?,
+            &device,
+            args.levels as usize,
+        )
+    })
 }

@@ -19,7 +19,7 @@ pub(crate) use args::ScalingArgs;
 
 use crate::command::failure::Failure;
 use crate::command::print::Report as _;
-use cases::{blocks, mesh_parts, new_parts, sums};
+use cases::{blocks, mesh_parts, new_mesh_parts, new_parts, sums};
 use report::{Report, Row};
 
 /// Simulates all numbers of ranks, and prints the figures.
@@ -28,7 +28,7 @@ use report::{Report, Row};
 /// [`Failure`].
 pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
     let mut report = Report::new(args);
-    let [grid, summed, moved, mesh, mesh_named] = &mut report.series;
+    let [grid, summed, moved, mesh, mesh_named, mesh_summed, mesh_moved] = &mut report.series;
     let mut numbers = args.ranks.clone();
     numbers.sort_unstable();
     numbers.dedup();
@@ -38,9 +38,11 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<(), Failure> {
         grid.rows.push(Row::new(args, &blocks, &axes));
         summed.rows.push(Row::new(args, &sums(args, ranks)?, &[]));
         moved.rows.push(Row::new(args, &new_parts(args, ranks)?, &[]));
-        let [found, named] = mesh_parts(args, ranks)?;
+        let [found, named, added] = mesh_parts(args, ranks)?;
         mesh.rows.push(Row::new(args, &found, &[]));
         mesh_named.rows.push(Row::new(args, &named, &[]));
+        mesh_summed.rows.push(Row::new(args, &added, &[]));
+        mesh_moved.rows.push(Row::new(args, &new_mesh_parts(args, ranks)?, &[]));
     }
     report.print(args.json)
 }

@@ -17,9 +17,9 @@ pub(super) struct Report {
     /// Ranks on one node.
     node: u32,
     loggp: LogGp,
-    /// The grid; the same with halos that are added to their owners; its cells that go to new blocks; the mesh, and the mesh whose
-    /// ranks name the owners of their halos.
-    pub(super) series: [Series; 5],
+    /// The grid; the same with halos that are added to their owners; its cells that go to new blocks; the mesh; the mesh whose
+    /// ranks name the owners of their halos; the same with halos that are added to their owners; its cells that go to new parts.
+    pub(super) series: [Series; 7],
 }
 
 /// One kind of decomposition, for growing numbers of ranks.
@@ -92,6 +92,8 @@ impl Report {
             args.cells, args.levels
         );
         let named = format!("{mesh}; ranks name the owners of their halos");
+        let mesh_summed = format!("{named}, to which halos are added");
+        let mesh_moved = format!("{mesh}; half of each part goes to the next rank");
         let summed = format!("{grid}; halos are added to their owners");
         let moved = format!(
             "{grid}; all ends of blocks within the grid move by half a block, and cells go to their new owners"
@@ -102,6 +104,8 @@ impl Report {
             ("grid, new blocks", moved),
             ("mesh", mesh),
             ("mesh, owners named", named),
+            ("mesh, halos added", mesh_summed),
+            ("mesh, new parts", mesh_moved),
         ]
         .map(|(name, what)| Series { name, what, rows: Vec::new() });
         Report { node: args.node, loggp: args.loggp, series }
