@@ -9,51 +9,15 @@ use std::time::Duration;
 
 use half::{bf16, f16};
 use haloport_core::device::{Combine, Device, MemoryKind};
-use haloport_core::{AnyField, BindOptions, Communicator, DataPath, ElementType, Pattern};
+use haloport_core::{AnyField, Communicator, ElementType, Pattern};
 use num_complex::Complex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{cubed_sphere, structured, transposed, tripolar, unstructured};
+use super::any_kind::{OnCase, on_case, random_path};
+use super::transposed;
 use crate::oracle::FieldMaker;
 use crate::{Failure, ensure};
-
-/// What is done with the fields of a case: there is at least one.
-pub(super) trait OnCase {
-    fn run<M: FieldMaker>(&self, pattern: &Pattern, makers: &[M]) -> Result<(), Failure>;
-}
-
-/// Collective: runs a test on a case with this number: of boxes, lists, a folded grid and a cubed sphere in turn.
-///
-/// # Errors
-/// That of the test, with the case.
-pub(super) fn on_case(
-    comm: &Communicator,
-    number: u64,
-    size: usize,
-    test: &impl OnCase,
-) -> Result<(), Failure> {
-    let ranks = comm.size();
-    let (run, case): (Result<(), Failure>, String) = match number % 4 {
-        0 => {
-            let case = structured::Case::new(number, ranks, size);
-            (test.run(&case.pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
-        }
-        1 => {
-            let case = unstructured::Case::new(number, ranks, size);
-            (test.run(&case.whole_pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
-        }
-        2 => {
-            let case = tripolar::Case::new(number, ranks, size);
-            (test.run(&case.pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
-        }
-        _ => {
-            let case = cubed_sphere::Case::new(number, ranks, size)?;
-            (test.run(&case.pattern(comm)?, &case.rounds.fields), format!("{case:?}"))
-        }
-    };
-    run.map_err(|error| format!("accumulated case {number}: {error}\n{case}").into())
-}
 
 /// Collective: accumulates the fields of a case with this number, at most two of them.
 ///
@@ -155,17 +119,6 @@ fn check_fields<D: Device, M: FieldMaker>(
     Ok(())
 }
 
-/// Options with any path; the messages of some are moved to memory of the host and from it.
-pub(super) fn random_path(random: &mut StdRng) -> impl Fn() -> BindOptions + use<> {
-    let paths = [DataPath::Quickest, DataPath::Direct, DataPath::Shared, DataPath::Messages];
-    let path = paths[random.random_range(0..paths.len())];
-    let is_moved = random.random_bool(0.5);
-    move || {
-        let options = BindOptions::default().prefer(path);
-        if is_moved { options.staging_copy(0) } else { options }
-    }
-}
-
 /// Collective: fills halos with the numbers of the elements that they come from.
 fn sources<D: Device, M: FieldMaker>(device: &D, pattern: &Pattern, maker: &M) -> Result<Sources, Failure> {
     let mut numbers = maker.with_element(ElementType::I64).build(device, pattern, MemoryKind::Device)?;
@@ -249,7 +202,7 @@ impl Model {
     }
 }
 
-pub(super) fn write<D: Device>(field: &mut AnyField<D>, values: &[Vec<i64>]) -> Result<(), Failure> {
+fn write<D: Device>(field: &mut AnyField<D>, values: &[Vec<i64>]) -> Result<(), Failure> {
     let element = field.element();
     for (domain, values) in values.iter().enumerate() {
         let bytes: Vec<u8> = values.iter().flat_map(|value| encode(element, *value)).collect();

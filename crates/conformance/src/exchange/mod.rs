@@ -2,6 +2,7 @@
 //!
 //! - `structured`, `unstructured` (with `random_cells`), `cubed_sphere`, `tripolar`: random domains (with
 //!   `splits`), halos and fields;
+//! - `any_kind`: a random case of any of these;
 //! - `accumulated`: halos of such domains, which go to their owners and are combined there;
 //! - `transposed`: exchanges and their transposes, which have one product;
 //! - `same_bits`: sums of floats, compared bit for bit;
@@ -15,6 +16,7 @@
 //! - `random`: many of these cases on one device, with ranks as threads.
 
 pub mod accumulated;
+mod any_kind;
 pub mod cubed_sphere;
 pub mod large;
 pub mod line;

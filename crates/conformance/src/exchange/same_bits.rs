@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::accumulated::{OnCase, on_case};
+use super::any_kind::{OnCase, on_case};
 use crate::oracle::FieldMaker;
 use crate::{Failure, ensure};
 

@@ -10,7 +10,8 @@
 //! - none, or `suite`: the conformance suite and the tests of MPI alone; `funneled` and `serialized`: the same, with MPI
 //!   initialised by the test, with that thread level
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains, on cubed spheres and on
-//!   folded grids, against their oracles, and exchanges in flight at once; as many sums of halos, bit for bit
+//!   folded grids, against their oracles, and exchanges in flight at once; as many sums of halos, bit for bit, and fields as whole arrays on one
+//!   rank
 //! - `exact-sums`: 50 exact sums of random terms
 //! - `large-fields N`: large fields of which ranks share only parts, and `N` random exchanges of such fields against the
 //!   oracle, which take some seconds each
@@ -51,7 +52,7 @@ mod sycl;
 use haloport_conformance::random::{numbers, sized};
 use haloport_conformance::{
     accumulated, cubed_sphere, large, redistributed, repeated, same_bits, sets, structured, tripolar,
-    unstructured,
+    unstructured, whole,
 };
 use haloport_core::Communicator;
 use haloport_core::transport::Transport;
@@ -200,6 +201,7 @@ fn cases(comm: &Communicator, count: u64) -> Outcome {
     }
     for (number, size) in sized(fewer) {
         same_bits::of_halos(comm, &device, &device, (number, size), 2)?;
+        whole::check(comm, &device, number, size)?;
     }
     for (number, size) in sized(fewer) {
         let case = unstructured::Case::new(number, ranks, size);
