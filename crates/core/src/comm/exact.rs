@@ -73,7 +73,7 @@ impl ExactSum {
             return terms.iter().for_each(|term| self.add_one((*term).into()));
         }
         let mut table = Table::new();
-        terms.iter().for_each(|term| table.add((*term).into(), self));
+        table.add_all(terms, self);
         table.empty_into(self);
     }
 
@@ -331,55 +331,54 @@ const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 /// All bits of an exponent, which are those of a NaN and of infinity; the sign is the bit above them.
 const EXPONENT: usize = 0x7FF;
 
-/// The sums of the fractions of floats with the same sign and exponent, and their numbers: one addition for each term. Fields
-/// have few exponents, so few lines of the table are in use.
+/// The sums of the mantissas of floats with the same sign and exponent: one addition for each term. Fields have few exponents, so few
+/// lines of the table are in use. Terms take turns in several tables, so that two with the same exponent seldom wait for each other.
 struct Table {
-    fractions: Box<[u64; Table::PLACES]>,
-    counts: Box<[u32; Table::PLACES]>,
+    /// The lower 64 bits of the sums, and how often they overflowed.
+    lower: Box<[[u64; Table::PLACES]; Table::TURNS]>,
+    upper: Box<[u32; Table::PLACES]>,
 }
 
 impl Table {
     /// Signs and exponents.
     const PLACES: usize = 2 * (EXPONENT + 1);
 
-    /// The terms of a place. Fractions are below 2^52, so the sum of as many is below 2^64.
-    const MOST_TERMS: u32 = 1 << 12;
+    /// The number of tables.
+    const TURNS: usize = 4;
 
     fn new() -> Table {
-        let mut counts = Box::new([0; Table::PLACES]);
-        counts[EXPONENT] = Table::MOST_TERMS - 1;
-        counts[Table::PLACES - 1] = Table::MOST_TERMS - 1;
-        Table { fractions: Box::new([0; Table::PLACES]), counts }
+        Table { lower: Box::new([[0; Table::PLACES]; Table::TURNS]), upper: Box::new([0; Table::PLACES]) }
     }
 
-    fn add(&mut self, term: f64, sum: &mut ExactSum) {
-        let (place, fraction) = parts(term);
-        self.fractions[place] += fraction;
-        self.counts[place] += 1;
-        // NaNs and infinities come one by one: their places begin one below the most.
-        if self.counts[place] == Table::MOST_TERMS {
-            self.empty_place(place, term, sum);
+    fn add_all<T: ExactTerm>(&mut self, terms: &[T], sum: &mut ExactSum) {
+        let (lines, rest) = terms.as_chunks::<{ Table::TURNS }>();
+        for line in lines {
+            line.iter().enumerate().for_each(|(turn, term)| self.add(turn, (*term).into(), sum));
         }
+        rest.iter().for_each(|term| self.add(0, (*term).into(), sum));
     }
 
-    #[cold]
-    fn empty_place(&mut self, place: usize, term: f64, sum: &mut ExactSum) {
+    fn add(&mut self, turn: usize, term: f64, sum: &mut ExactSum) {
+        let (place, fraction) = parts(term);
         let exponent = place & EXPONENT;
-        let fractions = std::mem::take(&mut self.fractions[place]);
         if exponent == EXPONENT {
-            self.counts[place] -= 1;
             return sum.add_special(term);
         }
-        let count = std::mem::take(&mut self.counts[place]);
-        let leading = u128::from(count) << FRACTION_BITS;
-        let mantissa = u128::from(fractions) + if exponent > 0 { leading } else { 0 };
-        sum.add_bits(place > EXPONENT, mantissa, LOWEST_OF_F64 + exponent.saturating_sub(1));
+        let mantissa = fraction | u64::from(exponent > 0) << FRACTION_BITS;
+        let (lower, overflows) = self.lower[turn][place].overflowing_add(mantissa);
+        self.lower[turn][place] = lower;
+        if overflows {
+            self.upper[place] += 1;
+        }
     }
 
-    fn empty_into(mut self, sum: &mut ExactSum) {
-        for place in (0..Table::PLACES).filter(|place| place & EXPONENT != EXPONENT) {
-            if self.counts[place] > 0 {
-                self.empty_place(place, 0.0, sum);
+    fn empty_into(self, sum: &mut ExactSum) {
+        for place in 0..Table::PLACES {
+            let lower: u128 = self.lower.iter().map(|table| u128::from(table[place])).sum();
+            let mantissa = lower + (u128::from(self.upper[place]) << 64);
+            if mantissa > 0 {
+                let exponent = place & EXPONENT;
+                sum.add_bits(place > EXPONENT, mantissa, LOWEST_OF_F64 + exponent.saturating_sub(1));
             }
         }
     }
