@@ -746,7 +746,7 @@ contains
 
   ! Exact sums of `nflds` columns, in one message: `arr_gsum(k)` becomes the sum of the first `nsummands` elements of column k of all
   ! ranks; a NaN after a failure. The arguments are those of `shr_reprosum_calc`, and `stat` and `errmsg`. Collective: all ranks pass the
-  ! same `nflds`, and the same of the arguments that say so.
+  ! same `nflds`. An argument of which it is said below that all ranks pass it is present on all of them, or on none.
   !
   ! A NaN or an infinity among these elements is a failure, unless `allow_infnan` is true: then the sum is as that of `sum_exact`.
   ! `arr_gbl_max_out` becomes the largest magnitude of each column, and `gbl_max_nsummands_out` the largest `nsummands` of a rank: one

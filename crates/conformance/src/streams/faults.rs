@@ -49,8 +49,8 @@ fn in_messages() -> BindOptions {
 
 /// On three ranks that are threads, makes every call of rank 0's device after binding fail in turn: with messages, with
 /// messages in chunks, both also moved by a copy, and with copies from the neighbour's field or to its halo: on one of these
-/// ways in the default set of tests ([`drawn`]); then with halos that go to their owners. Rank 0 gets the error of the call, the others either right halos or an error
-/// that names a rank; no rank hangs. Returns the number of calls.
+/// ways in the default set of tests ([`drawn`]); then with halos that go to their owners. Rank 0 gets the error of the call,
+/// the others either right halos or an error that names a rank; no rank hangs. Returns the number of calls.
 ///
 /// # Errors
 /// The first expectation that does not hold, or the error of a call.

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haloport_core::device::{Device, Priority};
+use haloport_core::device::{Combine, Device, Priority};
 use haloport_core::exchange::CopiedBy;
-use haloport_core::{BindOptions, Communicator, DataPath, Pending, Schedule};
+use haloport_core::{BindOptions, Communicator, DataPath, Field, Pattern, Pending, Schedule};
 
 use super::gate::{CALL_LIMIT, gate};
 use super::ring::Travel;
@@ -76,6 +76,9 @@ pub fn suite<D: Device>(
         return Ok(());
     }
     let moved_paths = if device.info().separate_memory { &MOVED_PATHS[..] } else { &[] };
+    if device.combining().is_some() {
+        named(comm, "a halo that is set to zero in another stream", || zeroed_elsewhere(comm, device))?;
+    }
     let reversed_paths = if device.combining().is_some() { drawn(&REVERSED_PATHS) } else { &[] };
     for path in PATHS.iter().chain(moved_paths).chain(reversed_paths) {
         on_path(comm, device, borrowed, path)?;
@@ -226,6 +229,38 @@ fn unpacked_elsewhere<D: Device>(
         ring.look(one)?;
         ring.verify(round, one)?;
     }
+    comm.barrier()?;
+    Ok(())
+}
+
+/// The next exchange, in another stream, packs a halo after the last one has set it to zero, also on a rank that owns no cell of
+/// a halo. Of one cell, which rank 1 owns, and which is a halo on rank 0.
+fn zeroed_elsewhere<D: Device>(comm: &Communicator, device: &D) -> Result<(), Failure> {
+    type Lists = &'static [(usize, &'static [u32])];
+    let (sends, receives): (Lists, Lists) = match comm.rank() {
+        _ if comm.size() == 1 => return Ok(()),
+        0 => (&[], &[(1, &[0])]),
+        1 => (&[(0, &[0])], &[]),
+        _ => (&[], &[]),
+    };
+    let pattern = Pattern::from_lists(comm, 1, sends, receives)?;
+    let mut field = Field::<i64, D>::new(device, &pattern)?;
+    field.copy_from(0, &[if comm.rank() == 0 { 5 } else { 0 }])?;
+    let mut exchange = pattern.bind_with(field, whole().accumulate(Combine::Sum).zero_halo(true))?;
+    let [one, two] = [device.create_stream(Priority::Normal)?, device.create_stream(Priority::Normal)?];
+    let pending = exchange.start_on(&one)?;
+    wait(&pending)?;
+    let open = gate(device, &two)?;
+    pending.finish_on(&two)?;
+    let pending = exchange.start_on(&one)?;
+    poll_while_closed(&pending);
+    open();
+    pending.finish_on(&one)?;
+    exchange.synchronize()?;
+    device.synchronize(&two)?;
+    let found = exchange.fields().to_vec(0)?;
+    let expected = if comm.rank() == 1 { 5 } else { 0 };
+    ensure!(found == [expected], "found {found:?}, expected {expected}");
     comm.barrier()?;
     Ok(())
 }

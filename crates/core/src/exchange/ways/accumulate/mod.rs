@@ -194,8 +194,9 @@ impl<D: Device> Combining<D> {
         Ok(Combining { layers, windows, zero, _zeros: zeros, local_bytes, direct_bytes })
     }
 
+    /// Whether nothing is combined, and no halo is set to zero.
     pub(crate) fn is_empty(&self) -> bool {
-        self.layers.is_empty()
+        self.layers.is_empty() && self.zero.is_empty()
     }
 
     /// Combines all cells, of each window from one of its two `sources`.

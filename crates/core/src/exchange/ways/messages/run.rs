@@ -129,7 +129,7 @@ impl<D: Device> Messages<D> {
         !self.receives.is_empty()
     }
 
-    /// Whether cells are combined with owned ones, also without messages.
+    /// Whether cells are combined with owned ones, also without messages, or halos are set to zero.
     pub(crate) fn are_combined(&self) -> bool {
         self.combining.as_ref().is_some_and(|combining| !combining.is_empty())
     }
