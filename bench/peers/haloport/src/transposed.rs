@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use haloport::cpu::CpuDevice;
 use haloport::exchange::SourceTarget;
+use haloport::field::FieldBuilder;
 use haloport::{BindOptions, Exchange, Field, Grid, Halo, Pattern, Split};
 
 use crate::Contestant;
@@ -50,9 +51,10 @@ impl Transposed {
             Ok(Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(0))?)
         };
         let (rows, columns) = (pattern(0)?, pattern(1)?);
+        let to_columns = rows.redistribute(&columns)?;
         let device = CpuDevice::with_threads(1)?; // every rank has a core of its own
-        let field = |pattern: &Pattern| -> Result<Field<f64, CpuDevice>, Failure> {
-            let field = Field::builder(pattern).node_shared(node_shared).build(&device)?;
+        let field = |builder: FieldBuilder<f64, CpuDevice>| -> Result<Field<f64, CpuDevice>, Failure> {
+            let field = builder.node_shared(node_shared).build(&device)?;
             let layout = field.layout(0)?;
             let [b, c] = [1, 2].map(|axis| layout.allocated().extent(axis) as i64);
             lies_as(layout, |cell| (cell[0] * b + cell[1]) * c + cell[2])?;
@@ -60,13 +62,14 @@ impl Transposed {
         };
         let mut pairs = Pairs::new();
         for _ in 0..problem.fields {
-            pairs.push(SourceTarget { source: field(&rows)?, target: field(&columns)? });
+            let source = field(Field::builder(&rows).source_of(&to_columns))?;
+            pairs.push(SourceTarget { source, target: field(Field::builder(&columns))? });
         }
         let mut begins = Vec::new();
         for field in pairs.iter().map(|pair| &pair.source).chain(pairs.iter().map(|pair| &pair.target)) {
             begins.push(field.pointer(0)?.as_ptr().cast());
         }
-        let exchange = rows.redistribute(&columns)?.bind_with(pairs, options)?;
+        let exchange = to_columns.bind_with(pairs, options)?;
         Ok(Transposed { exchange, begins })
     }
 }

@@ -1,6 +1,7 @@
 //! Fields of a type of element that is known at run time.
 
 use std::any::Any;
+use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use super::sharing::shared_ranges;
@@ -60,7 +61,7 @@ impl<D: Device> AnyField<D> {
         element: ElementType,
         layouts: Vec<BlockLayout>,
     ) -> Result<AnyField<D>, FieldError> {
-        AnyField::with_options(device, element, layouts, MemoryKind::default(), None)
+        AnyField::with_options(device, element, layouts, MemoryKind::default(), &[])
     }
 
     /// As [`allocate`](AnyField::allocate), in memory that neighbours on this node can map: from it they copy directly
@@ -74,21 +75,21 @@ impl<D: Device> AnyField<D> {
         element: ElementType,
         layouts: Vec<BlockLayout>,
     ) -> Result<AnyField<D>, FieldError> {
-        AnyField::with_options(device, element, layouts, MemoryKind::default(), Some(pattern))
+        AnyField::with_options(device, element, layouts, MemoryKind::default(), slice::from_ref(pattern))
     }
 
-    /// As [`allocate`](AnyField::allocate), with memory of this kind. `node` is the pattern whose neighbours on this
+    /// As [`allocate`](AnyField::allocate), with memory of this kind. `readers` are the patterns whose neighbours on this
     /// node may map the field.
     pub(super) fn with_options(
         device: &D,
         element: ElementType,
         layouts: Vec<BlockLayout>,
         kind: MemoryKind,
-        node: Option<&Pattern>,
+        readers: &[Pattern],
     ) -> Result<AnyField<D>, FieldError> {
         let (bytes, blocks) = in_one_piece(layouts, element)?;
         let Allocation { blocks, host_accessible, memory } =
-            Allocation::new(device, (bytes, blocks), element, kind, node)?;
+            Allocation::new(device, (bytes, blocks), element, kind, readers)?;
         // SAFETY: the blocks are disjoint parts of the memory, long enough for their layouts, aligned to 64 bytes,
         // zeroed (every element is plain data), and live as long as its owner.
         Ok(unsafe { AnyField::in_memory(device, element, blocks, host_accessible, memory) })
@@ -377,24 +378,24 @@ struct Allocation {
 }
 
 impl Allocation {
-    /// Allocates `bytes` bytes for these blocks of elements of this type. `node` is the pattern whose neighbours on
+    /// Allocates `bytes` bytes for these blocks of elements of this type. `readers` are the patterns whose neighbours on
     /// this node may map the field.
     fn new<D: Device>(
         device: &D,
         (bytes, blocks): (usize, Vec<(i64, BlockLayout)>),
         element: ElementType,
         kind: MemoryKind,
-        node: Option<&Pattern>,
+        readers: &[Pattern],
     ) -> Result<Allocation, FieldError> {
-        let node = node.filter(|_| bytes > 0);
-        let lease = node.filter(|_| device.info().runs_on_host()).and_then(|pattern| {
-            let parts = shared_ranges(pattern, &blocks, element, bytes)?;
+        let readers = if bytes > 0 { readers } else { &[] };
+        let lease = readers.first().filter(|_| device.info().runs_on_host()).and_then(|pattern| {
+            let parts = shared_ranges(readers, &blocks, element, bytes)?;
             pattern.comm().transport().share_parts(bytes, &parts)
         });
         let (base, host_accessible, memory) = match lease {
             Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
             None => {
-                let is_lent = || kind == MemoryKind::Device && node.is_some_and(Pattern::has_near_neighbours);
+                let is_lent = || kind == MemoryKind::Device && readers.iter().any(Pattern::has_near_neighbours);
                 let buffer = match device.memory_export().filter(|_| is_lent()) {
                     Some(export) => export.allocate_exportable(bytes)?,
                     None => device.allocate(bytes, kind)?,

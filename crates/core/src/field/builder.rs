@@ -7,7 +7,7 @@ use super::layout_options::{ComponentPlace, LayoutOptions};
 use super::{AnyField, BlockLayout, Field, FieldError};
 use crate::device::{Device, MemoryKind};
 use crate::element::{Element, ElementType};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Redistribution};
 
 /// The options of a new field; from [`Field::builder`].
 #[derive(Debug, Clone)]
@@ -15,8 +15,11 @@ pub struct FieldBuilder<T, D> {
     layout: LayoutOptions,
     vector: Vec<usize>,
     kind: MemoryKind,
-    /// The pattern whose neighbours on this node may map the field; `None` for memory of this process alone.
-    node: Option<Pattern>,
+    pattern: Pattern,
+    /// Whether other processes of this node may map the field.
+    node_shared: bool,
+    /// The redistributions that read the field.
+    sources_of: Vec<Redistribution>,
     field: PhantomData<fn() -> (T, D)>,
 }
 
@@ -26,7 +29,9 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
             layout: LayoutOptions::new(pattern),
             vector: Vec::new(),
             kind: MemoryKind::default(),
-            node: Some(pattern.clone()),
+            pattern: pattern.clone(),
+            node_shared: true,
+            sources_of: Vec::new(),
             field: PhantomData,
         }
     }
@@ -125,10 +130,40 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// On a GPU, such a field is shared as a whole, and may take whole pages of 2 MiB.
     ///
     /// The cells of a grid that neighbours read in runs below 64 bytes are always packed; others only between cores that are far
-    /// from each other. An exchange of another pattern packs the cells that are not shared.
+    /// from each other. An exchange of another pattern packs the cells that are not shared;
+    /// [`source_of`](FieldBuilder::source_of) shares those that a redistribution reads.
     #[must_use]
     pub fn node_shared(mut self, shared: bool) -> Self {
-        self.node = self.node.filter(|_| shared);
+        self.node_shared = shared;
+        self
+    }
+
+    /// Lets the ranks of this node that receive cells by `redistribution`, whose source is the pattern of the field, copy
+    /// directly from the field. A field of 4 MiB or more is then shared as a whole, unless they read few ranges of it: a
+    /// transpose between processes takes one pass over the cells, but loops of the program with large strides take longer. Without
+    /// effect if the field is not [`node_shared`](FieldBuilder::node_shared).
+    ///
+    /// ```
+    /// # use haloport::cpu::CpuDevice;
+    /// # use haloport::{Field, Grid, Halo, Pattern, Split, run_ranks};
+    /// # run_ranks(2, |comm| {
+    /// # let grid = Grid::new([6, 4])?;
+    /// # let cut = |parts: [usize; 2]| -> Result<Pattern, haloport::Error> {
+    /// #     let mine = Split::even(&grid, parts)?.part(comm.rank()).ok_or("no such part")?;
+    /// #     Ok(Pattern::structured(&comm, &grid, &[mine], &Halo::uniform(0))?)
+    /// # };
+    /// # let (rows, columns) = (cut([2, 1])?, cut([1, 2])?);
+    /// # let device = CpuDevice::with_threads(1)?;
+    /// let to_columns = rows.redistribute(&columns)?;
+    /// let source = Field::<f64, _>::builder(&rows).source_of(&to_columns).build(&device)?;
+    /// # drop(source);
+    /// # Ok(())
+    /// # })?;
+    /// # Ok::<(), haloport::comm::RanksError>(())
+    /// ```
+    #[must_use]
+    pub fn source_of(mut self, redistribution: &Redistribution) -> Self {
+        self.sources_of.push(redistribution.clone());
         self
     }
 
@@ -136,8 +171,8 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     ///
     /// # Errors
     /// [`FieldError::Layout`] for an axis order that is not a permutation, lists of the wrong length, 0 components,
-    /// axes, blocks or margins that this kind of pattern does not have, blocks of 0 cells, levels that do not exist, and vectors of elements
-    /// without a sign or with more axes than components; [`FieldError::Device`], with
+    /// axes, blocks or margins that this kind of pattern does not have, blocks of 0 cells, levels that do not exist, vectors of elements
+    /// without a sign or with more axes than components, and a redistribution from another pattern; [`FieldError::Device`], with
     /// [`DeviceError::OutOfMemory`](crate::device::DeviceError), if memory is exhausted.
     pub fn build(self, device: &D) -> Result<Field<T, D>, FieldError> {
         let any = self.build_any(device, T::TYPE)?;
@@ -150,8 +185,26 @@ impl<T: Element, D: Device> FieldBuilder<T, D> {
     /// As there.
     pub fn build_any(self, device: &D, element: ElementType) -> Result<AnyField<D>, FieldError> {
         let layouts = self.layout.layouts()?;
-        let any = AnyField::with_options(device, element, layouts, self.kind, self.node.as_ref())?;
+        let any = AnyField::with_options(device, element, layouts, self.kind, &self.readers()?)?;
         any.with_vector(&self.vector)
+    }
+
+    /// The patterns whose neighbours on this node may map the field.
+    fn readers(&self) -> Result<Vec<Pattern>, FieldError> {
+        let pattern = &self.pattern;
+        let is_same = |it: &Pattern| it.number() == pattern.number() && it.comm().is_same(pattern.comm());
+        if let Some(other) = self.sources_of.iter().map(Redistribution::source).find(|it| !is_same(it)) {
+            let number = other.number();
+            let found = match other.comm().is_same(pattern.comm()) {
+                true => format!("pattern {number}"),
+                false => format!("pattern {number} of another communicator"),
+            };
+            let expected = format!("pattern {}, that of the field", pattern.number());
+            return Err(FieldError::layout("the source of a redistribution", expected, found));
+        }
+        let sources_of = self.sources_of.iter().map(Redistribution::pattern);
+        let readers = [pattern].into_iter().chain(sources_of);
+        Ok(readers.filter(|_| self.node_shared).cloned().collect())
     }
 
     /// The layout of each domain, for arrays of the program and for [`FieldLayout`](crate::FieldLayout). Layouts are in

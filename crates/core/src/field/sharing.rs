@@ -12,7 +12,8 @@
 //!   shared, since they are packed anyway ([`Load`]).
 //! - If no cells of a field of a grid qualify, it is not shared: packing scattered cells costs less than small pages.
 //! - If neighbours read cells all over an unstructured field, it is shared as a whole: direct copies take less than
-//!   half the time of packing, and programs do not walk through such a field with large strides.
+//!   half the time of packing, and programs do not walk through such a field with large strides. So is the source of a
+//!   redistribution, if the program says that it is one.
 //!
 //! Of memory of the program whose pages are moved, the same pages are, but all if cells are left that do not qualify.
 
@@ -34,11 +35,11 @@ const SHARED_PART: usize = 4;
 /// The largest pages that processes share, in bytes.
 const LARGEST_PAGE: usize = 64 << 10;
 
-/// The ranges of bytes, at least, that neighbours on the node should be able to map, of a field of `bytes` bytes;
-/// `None` if the field should be in memory of this process alone. Each block is the offset of its first element in
+/// The ranges of bytes, at least, that neighbours by these patterns on the node should be able to map, of a field of `bytes`
+/// bytes; `None` if the field should be in memory of this process alone. Each block is the offset of its first element in
 /// bytes, and its layout.
 pub(super) fn shared_ranges(
-    pattern: &Pattern,
+    readers: &[Pattern],
     blocks: &[(i64, BlockLayout)],
     element: ElementType,
     bytes: usize,
@@ -47,10 +48,14 @@ pub(super) fn shared_ranges(
     if bytes < LARGE {
         return Some(vec![whole]);
     }
-    let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, pieces.clone()));
-    let (shared, any_left) = few_ranges(pattern, sends, (0, blocks), element, bytes);
-    if any_left && pattern.grid().is_none() {
-        return Some(vec![whole]);
+    let mut shared = Vec::new();
+    for pattern in readers {
+        let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, pieces.clone()));
+        let any_left;
+        (shared, any_left) = few_ranges(pattern, sends, (0, blocks), element, (bytes, shared));
+        if any_left && (pattern.grid().is_none() || pattern.is_redistribution()) {
+            return Some(vec![whole]);
+        }
     }
     (!shared.is_empty()).then_some(shared)
 }
@@ -87,7 +92,7 @@ pub(crate) fn program_ranges(
         return whole;
     }
     let (ranges, any_left) =
-        few_ranges(pattern, sends.chain(receives), (first, &offsets), element, end - begin);
+        few_ranges(pattern, sends.chain(receives), (first, &offsets), element, (end - begin, Vec::new()));
     if any_left {
         return whole;
     }
@@ -103,17 +108,17 @@ pub(crate) fn program_ranges(
     whole.iter().flat_map(within).collect()
 }
 
-/// The ranges of bytes for neighbours that read these pieces of blocks of domains from `first` on, and whether cells are left that lie
-/// in too many ranges, or in too large a part of the `bytes`.
+/// The ranges of bytes for neighbours that read these pieces of blocks of domains from `first` on, joined with those that are `shared`,
+/// and whether cells are left that lie in too many ranges, or in too large a part of the `bytes`.
 fn few_ranges(
     pattern: &Pattern,
     pieces: impl Iterator<Item = (usize, Vec<Piece>)>,
     (first, blocks): (usize, &[(i64, BlockLayout)]),
     element: ElementType,
-    bytes: usize,
+    (bytes, mut shared): (usize, Vec<Range<usize>>),
 ) -> (Vec<Range<usize>>, bool) {
     let transport = pattern.comm().transport();
-    let (mut shared, mut any_left) = (Vec::new(), false);
+    let mut any_left = false;
     for (_, pieces) in pieces.filter(|(peer, _)| transport.is_near(*peer)) {
         let layouts = blocks.iter().map(|(_, layout)| layout);
         if Load::of(&pieces, (first, layouts), element).is_better_packed(Handover::default()) {

@@ -82,7 +82,8 @@ impl Pattern {
         let axes: Vec<usize> =
             (0..grid.axes()).rev().filter(|&axis| widths.lower[axis] + widths.upper[axis] > 0).collect();
         let straight = !grid.is_cubed_sphere() && grid.fold().is_none();
-        let fits = straight && widths.connectivity == Connectivity::All && axes.len() > 1;
+        let copies = straight && widths.connectivity == Connectivity::All && !self.is_redistribution();
+        let fits = copies && axes.len() > 1;
         fits.then_some(Product { pattern: self, grid, widths, boxes, axes })
     }
 }

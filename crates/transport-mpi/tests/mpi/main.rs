@@ -47,6 +47,7 @@ mod on_device;
 mod parts;
 mod scheduled;
 mod shared;
+mod sources;
 mod sycl;
 
 use haloport_conformance::random::{numbers, sized};
@@ -174,6 +175,7 @@ fn suite(comm: &Communicator) -> Outcome {
     shared::in_turns(comm)?;
     shared::moved(comm)?;
     shared::moved_in_part(comm)?;
+    sources::large_sources(comm)?;
     shared::handles(comm)?;
     shared::gone_neighbour(comm)?;
     collectives::messages_from_threads(comm)?;
