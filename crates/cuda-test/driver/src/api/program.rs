@@ -150,14 +150,23 @@ fn load(text: &str) -> Result<Module, String> {
     Ok(Module::Kernels(kernels.into_iter().map(Arc::new).collect()))
 }
 
-/// The same kernels, but the first distance that `copy_words` computes from an index and a stride points backwards.
+/// The same kernels, but the distances that `copy_words` computes from an index and a stride point backwards: products of two
+/// registers, while those of a register and a number are addresses in tables.
 fn backwards(text: &str) -> String {
     let Some(begin) = text.find("copy_words(") else { return text.into() };
     let (before, kernel) = text.split_at(begin);
-    let product = kernel.lines().find(|line| line.trim_start().starts_with("mul.lo.s64"));
-    let Some(line) = product else { return text.into() };
-    let target = line.trim_start().trim_start_matches("mul.lo.s64").split(',').next().unwrap_or("").trim();
-    format!("{before}{}", kernel.replacen(line, &format!("{line}\n\tneg.s64 {target}, {target};"), 1))
+    let turned = |line: &str| {
+        let operands =
+            line.trim().strip_prefix("mul.lo.s64")?.trim_end_matches(';').split(',').map(str::trim);
+        match operands.collect::<Vec<_>>()[..] {
+            [target, _, factor] if factor.starts_with('%') => {
+                Some(format!("{line}\n\tneg.s64 {target}, {target};"))
+            }
+            _ => None,
+        }
+    };
+    let lines = kernel.lines().map(|line| turned(line).unwrap_or_else(|| line.into()));
+    format!("{before}{}\n", lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn fits(grid: Grid, most_threads: u32) -> bool {
