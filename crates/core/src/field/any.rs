@@ -395,7 +395,8 @@ impl Allocation {
         let (base, host_accessible, memory) = match lease {
             Some(lease) => (lease.memory.pointer(), true, Memory::Leased(lease)),
             None => {
-                let is_lent = || kind == MemoryKind::Device && readers.iter().any(Pattern::has_near_neighbours);
+                let is_lent =
+                    || kind == MemoryKind::Device && readers.iter().any(Pattern::has_near_neighbours);
                 let buffer = match device.memory_export().filter(|_| is_lent()) {
                     Some(export) => export.allocate_exportable(bytes)?,
                     None => device.allocate(bytes, kind)?,

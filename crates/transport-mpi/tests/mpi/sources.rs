@@ -48,7 +48,8 @@ pub(crate) fn large_sources(comm: &Communicator) -> Outcome {
         }
     }
 
-    let refused = builder().source_of(&back).build(&device).map(|_| ()).err().ok_or("it was not refused")?.to_string();
+    let refused =
+        builder().source_of(&back).build(&device).map(|_| ()).err().ok_or("it was not refused")?.to_string();
     let (found, expected) = (columns.number(), rows.number());
     assert!(refused.contains(&format!("pattern {expected}, that of the field")), "{refused}");
     assert!(refused.contains(&format!("pattern {found}")), "{refused}");
