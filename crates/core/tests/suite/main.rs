@@ -29,6 +29,7 @@ mod pending;
 mod plan;
 mod redistribute;
 mod routes;
+mod same_bits;
 mod share;
 mod source_target;
 mod sparse;

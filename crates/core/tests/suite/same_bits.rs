@@ -1,0 +1,145 @@
+//! Sums at the vertices of a mesh that have the same bits on any number of ranks: of whole numbers of a unit, and of floats that
+//! owners add in the order of the ids of the elements.
+
+use std::collections::BTreeSet;
+
+use crate::common::*;
+use haloport_core::device::Combine;
+use haloport_core::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const VERTICES: usize = 60;
+
+/// The sums of vertices of a mesh on `ranks` ranks: `values` has three of each triangle of `triangles`. Triangles and vertices
+/// lie on ranks that `random` chooses; vertices of a triangle on another rank are in the halo.
+fn assembled<T: Element + std::ops::AddAssign + Default>(
+    random: &mut StdRng,
+    ranks: usize,
+    triangles: &[[usize; 3]],
+    values: &[[T; 3]],
+) -> Vec<T> {
+    let mut draw =
+        |count: usize| -> Vec<usize> { (0..count).map(|_| random.random_range(0..ranks)).collect() };
+    let (owners, places) = (draw(VERTICES), draw(triangles.len()));
+    let parts = run_ranks(ranks, |comm| -> Result<_, Failure> {
+        let mine = |triangle: &usize| places[*triangle] == comm.rank();
+        let touched = (0..triangles.len()).filter(mine).flat_map(|triangle| triangles[triangle]);
+        let touched: BTreeSet<usize> = touched.filter(|vertex| owners[*vertex] != comm.rank()).collect();
+        let owned: Vec<usize> = (0..VERTICES).filter(|vertex| owners[*vertex] == comm.rank()).collect();
+        let ids: Vec<usize> = owned.iter().chain(&touched).copied().collect();
+        let numbers: Vec<i64> = ids.iter().map(|id| *id as i64).collect();
+        let (mine_ids, others) = numbers.split_at(owned.len());
+        let pattern = Pattern::unstructured(&comm, &[IndexSet::new(mine_ids, others)], &HaloCells::All)?;
+        let mut sums = vec![T::default(); ids.len()];
+        for triangle in (0..triangles.len()).filter(mine) {
+            for (vertex, value) in triangles[triangle].iter().zip(&values[triangle]) {
+                let place = ids.iter().position(|id| id == vertex).ok_or("no such vertex")?;
+                sums[place] += *value;
+            }
+        }
+        let mut field = Field::<T, _>::new(&device()?, &pattern)?;
+        field.copy_from(0, &sums)?;
+        let mut exchange = pattern.bind_with(field, BindOptions::default().accumulate(Combine::Sum))?;
+        exchange.run()?;
+        let found = exchange.fields().to_vec(0)?;
+        Ok(owned.into_iter().zip(found).collect::<Vec<_>>())
+    })
+    .unwrap();
+    let mut all: Vec<_> = parts.into_iter().flatten().collect();
+    all.sort_by_key(|(vertex, _)| *vertex);
+    all.into_iter().map(|(_, value)| value).collect()
+}
+
+/// The same of floats, which the owner of a vertex adds in the order of the triangles' ids. Triangles on other ranks that have a
+/// vertex of this rank are in the halo, with what they give to their vertices.
+fn in_order_of_ids(
+    random: &mut StdRng,
+    ranks: usize,
+    triangles: &[[usize; 3]],
+    values: &[[f64; 3]],
+) -> Vec<f64> {
+    let mut draw =
+        |count: usize| -> Vec<usize> { (0..count).map(|_| random.random_range(0..ranks)).collect() };
+    let (owners, places) = (draw(VERTICES), draw(triangles.len()));
+    let parts = run_ranks(ranks, |comm| -> Result<_, Failure> {
+        let is_mine = |vertex: usize| owners[vertex] == comm.rank();
+        let (mine, others): (Vec<i64>, Vec<i64>) = (0..triangles.len() as i64)
+            .filter(|&it| {
+                places[it as usize] == comm.rank()
+                    || triangles[it as usize].iter().any(|&vertex| is_mine(vertex))
+            })
+            .partition(|&it| places[it as usize] == comm.rank());
+        let pattern = Pattern::unstructured(&comm, &[IndexSet::new(&mine, &others)], &HaloCells::All)?;
+        let mut given = Field::<f64, _>::builder(&pattern).further_axes([3]).build(&device()?)?;
+        let own: Vec<f64> = mine.iter().flat_map(|&it| values[it as usize]).collect();
+        let unknown = vec![f64::NAN; 3 * others.len()];
+        given.copy_from(0, &[own, unknown].concat())?;
+        let mut exchange = pattern.bind(given)?;
+        exchange.run()?;
+
+        let given = exchange.fields().to_vec(0)?;
+        let mut in_order: Vec<_> = mine.iter().chain(&others).zip(given.chunks(3)).collect();
+        in_order.sort_by_key(|(id, _)| **id);
+        let mut sums = vec![0.0; VERTICES];
+        for (&id, given) in in_order {
+            for (&vertex, value) in triangles[id as usize].iter().zip(given) {
+                sums[vertex] += value;
+            }
+        }
+        Ok((0..VERTICES)
+            .filter(|&vertex| is_mine(vertex))
+            .map(|vertex| (vertex, sums[vertex]))
+            .collect::<Vec<_>>())
+    })
+    .unwrap();
+    let mut all: Vec<_> = parts.into_iter().flatten().collect();
+    all.sort_by_key(|(vertex, _)| *vertex);
+    all.into_iter().map(|(_, value)| value).collect()
+}
+
+#[test]
+fn whole_numbers_of_a_unit_have_the_same_bits_on_any_number_of_ranks() {
+    const UNIT: f64 = 1.0 / (1_u64 << 40) as f64;
+    let mut random = StdRng::seed_from_u64(7);
+    let triangles: Vec<[usize; 3]> =
+        (0..150).map(|_| [(); 3].map(|()| random.random_range(0..VERTICES))).collect();
+    let values: Vec<[f64; 3]> =
+        triangles.iter().map(|_| [(); 3].map(|()| random.random_range(-9.0..9.0))).collect();
+    let whole: Vec<[i64; 3]> =
+        values.iter().map(|it| it.map(|value| (value / UNIT).round() as i64)).collect();
+    let expected = assembled(&mut random, 1, &triangles, &whole);
+    let (floats, mut differ) = (assembled(&mut random, 1, &triangles, &values), false);
+    for (float, whole) in floats.iter().zip(&expected) {
+        assert!((float - *whole as f64 * UNIT).abs() < 1e-9, "{float} of {whole}");
+    }
+    for ranks in 2..=8 {
+        assert_eq!(assembled(&mut random, ranks, &triangles, &whole), expected, "on {ranks} ranks");
+        differ |= assembled(&mut random, ranks, &triangles, &values) != floats;
+    }
+    assert!(differ, "floats have the same bits, so this proves nothing");
+}
+
+#[test]
+fn floats_in_the_order_of_ids_have_the_same_bits_on_any_number_of_ranks() {
+    let mut random = StdRng::seed_from_u64(8);
+    let triangles: Vec<[usize; 3]> =
+        (0..150).map(|_| [(); 3].map(|()| random.random_range(0..VERTICES))).collect();
+    // Most of the digits of large ones are lost, or not, by the order.
+    let mut value = || random.random_range(-9.0..9.0) * 10.0_f64.powi(random.random_range(-12..12));
+    let values: Vec<[f64; 3]> = triangles.iter().map(|_| [(); 3].map(|()| value())).collect();
+    let mut expected = vec![0.0; VERTICES];
+    for (triangle, values) in triangles.iter().zip(&values) {
+        for (vertex, value) in triangle.iter().zip(values) {
+            expected[*vertex] += value;
+        }
+    }
+    let mut differ = false;
+    for ranks in 1..=8 {
+        let bits = |sums: Vec<f64>| sums.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        let found = in_order_of_ids(&mut random, ranks, &triangles, &values);
+        assert_eq!(bits(found), bits(expected.clone()), "on {ranks} ranks");
+        differ |= assembled(&mut random, ranks, &triangles, &values) != expected;
+    }
+    assert!(differ, "sums of each rank have the same bits, so this proves nothing");
+}
