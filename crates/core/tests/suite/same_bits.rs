@@ -11,6 +11,18 @@ use rand::{RngExt, SeedableRng};
 
 const VERTICES: usize = 60;
 
+/// A rank for each of `count` vertices or triangles.
+fn drawn(random: &mut StdRng, ranks: usize, count: usize) -> Vec<usize> {
+    (0..count).map(|_| random.random_range(0..ranks)).collect()
+}
+
+/// The sums of all vertices, of those that each rank owns.
+fn by_vertex<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
+    let mut all: Vec<_> = parts.into_iter().flatten().collect();
+    all.sort_by_key(|(vertex, _)| *vertex);
+    all.into_iter().map(|(_, value)| value).collect()
+}
+
 /// The sums of vertices of a mesh on `ranks` ranks: `values` has three of each triangle of `triangles`. Triangles and vertices
 /// lie on ranks that `random` chooses; vertices of a triangle on another rank are in the halo.
 fn assembled<T: Element + std::ops::AddAssign + Default>(
@@ -19,9 +31,7 @@ fn assembled<T: Element + std::ops::AddAssign + Default>(
     triangles: &[[usize; 3]],
     values: &[[T; 3]],
 ) -> Vec<T> {
-    let mut draw =
-        |count: usize| -> Vec<usize> { (0..count).map(|_| random.random_range(0..ranks)).collect() };
-    let (owners, places) = (draw(VERTICES), draw(triangles.len()));
+    let (owners, places) = (drawn(random, ranks, VERTICES), drawn(random, ranks, triangles.len()));
     let parts = run_ranks(ranks, |comm| -> Result<_, Failure> {
         let mine = |triangle: &usize| places[*triangle] == comm.rank();
         let touched = (0..triangles.len()).filter(mine).flat_map(|triangle| triangles[triangle]);
@@ -46,22 +56,18 @@ fn assembled<T: Element + std::ops::AddAssign + Default>(
         Ok(owned.into_iter().zip(found).collect::<Vec<_>>())
     })
     .unwrap();
-    let mut all: Vec<_> = parts.into_iter().flatten().collect();
-    all.sort_by_key(|(vertex, _)| *vertex);
-    all.into_iter().map(|(_, value)| value).collect()
+    by_vertex(parts)
 }
 
-/// The same of floats, which the owner of a vertex adds in the order of the triangles' ids. Triangles on other ranks that have a
-/// vertex of this rank are in the halo, with what they give to their vertices.
+/// The same of floats: the owner of a vertex adds what each triangle gives to it, in the order of the triangles' ids. The halo of a
+/// rank has the triangles of other ranks at its own vertices.
 fn in_order_of_ids(
     random: &mut StdRng,
     ranks: usize,
     triangles: &[[usize; 3]],
     values: &[[f64; 3]],
 ) -> Vec<f64> {
-    let mut draw =
-        |count: usize| -> Vec<usize> { (0..count).map(|_| random.random_range(0..ranks)).collect() };
-    let (owners, places) = (draw(VERTICES), draw(triangles.len()));
+    let (owners, places) = (drawn(random, ranks, VERTICES), drawn(random, ranks, triangles.len()));
     let parts = run_ranks(ranks, |comm| -> Result<_, Failure> {
         let is_mine = |vertex: usize| owners[vertex] == comm.rank();
         let (mine, others): (Vec<i64>, Vec<i64>) = (0..triangles.len() as i64)
@@ -93,9 +99,7 @@ fn in_order_of_ids(
             .collect::<Vec<_>>())
     })
     .unwrap();
-    let mut all: Vec<_> = parts.into_iter().flatten().collect();
-    all.sort_by_key(|(vertex, _)| *vertex);
-    all.into_iter().map(|(_, value)| value).collect()
+    by_vertex(parts)
 }
 
 #[test]
