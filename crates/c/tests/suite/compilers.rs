@@ -128,14 +128,10 @@ pub(crate) fn compiled_fortran(
     folder.join(program)
 }
 
-/// Compiles the module with these options of a program, once for all programs, and returns its folder. It is optimised alike for
-/// all, which takes longest, but not at all where it is checked at run time.
+/// Compiles the module with these options of a program, once for all programs that have the same, and returns its folder.
 fn module_of_fortran(fortran: &Fortran, options: &[&str]) -> PathBuf {
     static MADE: Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
-    let level = if options.iter().any(|option| option.starts_with("-fsanitize")) { "-O0" } else { "-O1" };
-    let others =
-        options.iter().copied().filter(|option| !option.starts_with("-O") && !option.starts_with("-l"));
-    let options: Vec<&str> = [level].into_iter().chain(others).collect();
+    let options: Vec<&str> = options.iter().copied().filter(|option| !option.starts_with("-l")).collect();
     let name = format!("module-{}{}", fortran.command, options.concat());
     let made = Arc::clone(MADE.lock().expect("no test panics here").entry(name.clone()).or_default());
     let make = || {
