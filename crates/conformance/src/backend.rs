@@ -117,6 +117,12 @@ pub fn exact_sums_have_the_same_bits_on_any_number_of_ranks<D: Device>(device: &
     random::exact_sums(device, 400, 8)
 }
 
+pub fn sums_in_the_order_of_ids_have_the_same_bits_on_any_number_of_ranks<D: Device>(
+    device: &D,
+) -> Result<(), Failure> {
+    random::sums_in_the_order_of_ids(device, usual(80, 400), 8)
+}
+
 pub fn whole_arrays_match_the_oracle<D: Device>(device: &D) -> Result<(), Failure> {
     random::whole_arrays(device, cases(500).div_ceil(10), RANKS)
 }

@@ -13,6 +13,7 @@ haloport_conformance::backend_tests! { crate::common::device:
     accumulated_halos_match_the_oracle,
     redistributed_cells_match_the_oracles,
     exact_sums_have_the_same_bits_on_any_number_of_ranks,
+    sums_in_the_order_of_ids_have_the_same_bits_on_any_number_of_ranks,
     whole_arrays_match_the_oracle,
     fields_of_several_patterns_match_the_oracles,
     a_forgotten_exchange_is_completed_by_the_next_one,

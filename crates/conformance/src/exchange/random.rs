@@ -117,6 +117,14 @@ pub fn exact_sums<D: Device>(device: &D, total: u64, most_ranks: usize) -> Resul
     each(total, most_ranks, |comm, number, _| same_bits::of_all_ranks(comm, device, number))
 }
 
+/// Sums at the vertices of a random mesh, which their owners add in the order of the triangles' ids.
+///
+/// # Errors
+/// As for [`boxes`].
+pub fn sums_in_the_order_of_ids<D: Device>(device: &D, total: u64, most_ranks: usize) -> Result<(), Failure> {
+    each(total, most_ranks, |comm, number, _| same_bits::in_the_order_of_ids(comm, device, number))
+}
+
 /// Cells that go from their owners in one pattern to those in another one, of domains of all kinds.
 ///
 /// # Errors

@@ -1,10 +1,10 @@
-//! Sums of floats that have the same bits: of halos in each run, on each path and on each device; of all ranks on any number
-//! of ranks.
+//! Sums of floats that have the same bits: of halos in each run, on each path and on each device; of all ranks, and at the vertices of
+//! a mesh, on any number of ranks.
 
 use std::time::Duration;
 
 use haloport_core::device::{Buffer, Combine, Device, MemoryKind};
-use haloport_core::{BindOptions, Communicator, DataPath, ElementType, Pattern};
+use haloport_core::{BindOptions, Communicator, DataPath, ElementType, Field, HaloCells, IndexSet, Pattern};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -124,6 +124,73 @@ pub fn of_all_ranks<D: Device>(comm: &Communicator, device: &D, number: u64) -> 
     for found in [comm.sum_exact(&on_this_rank)?, comm.sum_exact(&wide)?] {
         let same = found.to_bits() == expected.to_bits();
         ensure!(same, "case {number} on {ranks} ranks: the exact sum is {found:e}, expected {expected:e}");
+    }
+    Ok(())
+}
+
+/// The triangles of the mesh of [`in_the_order_of_ids`], and its vertices.
+const TRIANGLES: usize = 150;
+const VERTICES: usize = 60;
+
+/// Collective: what the triangles of a random mesh give to its vertices, added by the owners of vertices in the order of the triangles'
+/// ids, after an exchange of what triangles give, in memory of `device`. Triangles and vertices lie on random ranks.
+///
+/// # Errors
+/// A sum with other bits than on one rank, or the error of a call.
+pub fn in_the_order_of_ids<D: Device>(comm: &Communicator, device: &D, number: u64) -> Result<(), Failure> {
+    // The same on all ranks.
+    let mut random = StdRng::seed_from_u64(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 2);
+    let triangles: Vec<[usize; 3]> =
+        (0..TRIANGLES).map(|_| [(); 3].map(|()| random.random_range(0..VERTICES))).collect();
+    // Digits of small ones are lost, or not, by the order.
+    let mut value = || random.random_range(-9.0..9.0) * 10.0_f64.powi(random.random_range(-12..12));
+    let values: Vec<[f64; 3]> = (0..TRIANGLES).map(|_| [(); 3].map(|()| value())).collect();
+    let sums = |terms: &mut dyn Iterator<Item = (usize, [f64; 3])>| {
+        let mut sums = [0.0; VERTICES];
+        for (triangle, given) in terms {
+            triangles[triangle].iter().zip(given).for_each(|(vertex, value)| sums[*vertex] += value);
+        }
+        sums.map(f64::to_bits)
+    };
+    let expected = sums(&mut values.iter().copied().enumerate());
+    let reversed = sums(&mut values.iter().copied().enumerate().rev());
+    ensure!(reversed != expected, "case {number}: sums do not depend on the order, so this proves nothing");
+
+    let mut ranks_of =
+        |count| (0..count).map(|_| random.random_range(0..comm.size())).collect::<Vec<usize>>();
+    let (owners, places) = (ranks_of(VERTICES), ranks_of(TRIANGLES));
+    let is_own = |vertex: &usize| owners[*vertex] == comm.rank();
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for triangle in 0..TRIANGLES {
+        if places[triangle] == comm.rank() {
+            own.push(triangle as i64);
+        } else if triangles[triangle].iter().any(is_own) {
+            others.push(triangle as i64);
+        }
+    }
+    own.shuffle(&mut random);
+    let pattern = Pattern::unstructured(comm, &[IndexSet::new(&own, &others)], &HaloCells::All)?;
+    let mut given = Field::<f64, _>::builder(&pattern).further_axes([3]).build(device)?;
+    let of_own: Vec<[f64; 3]> = own.iter().map(|triangle| values[*triangle as usize]).collect();
+    let unknown = vec![[f64::NAN; 3]; others.len()];
+    given.copy_from(0, [of_own, unknown].concat().as_flattened())?;
+    let mut exchange = pattern.bind(given)?;
+    exchange.run()?;
+
+    let given = exchange.fields().to_vec(0)?;
+    let ids = own.iter().chain(&others).map(|triangle| *triangle as usize);
+    let mut in_order: Vec<_> = ids.zip(given.as_chunks().0.iter().copied()).collect();
+    in_order.sort_by_key(|(triangle, _)| *triangle);
+    let found = sums(&mut in_order.into_iter());
+    for vertex in (0..VERTICES).filter(is_own) {
+        let (found, expected) = (found[vertex], expected[vertex]);
+        ensure!(
+            found == expected,
+            "case {number} on {} ranks: the sum at vertex {vertex} is {:e}, expected {:e}",
+            comm.size(),
+            f64::from_bits(found),
+            f64::from_bits(expected)
+        );
     }
     Ok(())
 }

@@ -125,6 +125,11 @@ fn exact_sums_have_the_same_bits_on_any_number_of_ranks() {
 }
 
 #[test]
+fn sums_in_the_order_of_ids_have_the_same_bits_on_any_number_of_ranks() {
+    backend::sums_in_the_order_of_ids_have_the_same_bits_on_any_number_of_ranks(&device()).unwrap();
+}
+
+#[test]
 fn redistributed_cells_match_the_oracles() {
     random::redistributed(&device(), cases(CASES).div_ceil(4), RANKS).unwrap();
 }

@@ -1,5 +1,4 @@
-//! Sums at the vertices of a mesh that have the same bits on any number of ranks: of whole numbers of a unit, and of floats that
-//! owners add in the order of the ids of the elements.
+//! Sums at the vertices of a mesh that have the same bits on any number of ranks: of whole numbers of a unit.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +15,7 @@ fn drawn(random: &mut StdRng, ranks: usize, count: usize) -> Vec<usize> {
     (0..count).map(|_| random.random_range(0..ranks)).collect()
 }
 
-/// The sums of all vertices, of those that each rank owns.
-fn by_vertex<T>(parts: Vec<Vec<(usize, T)>>) -> Vec<T> {
-    let mut all: Vec<_> = parts.into_iter().flatten().collect();
-    all.sort_by_key(|(vertex, _)| *vertex);
-    all.into_iter().map(|(_, value)| value).collect()
-}
-
-/// The sums of vertices of a mesh on `ranks` ranks: `values` has three of each triangle of `triangles`. Triangles and vertices
+/// The sums of all vertices of a mesh on `ranks` ranks: `values` has three of each triangle of `triangles`. Triangles and vertices
 /// lie on ranks that `random` chooses; vertices of a triangle on another rank are in the halo.
 fn assembled<T: Element + std::ops::AddAssign + Default>(
     random: &mut StdRng,
@@ -56,50 +48,9 @@ fn assembled<T: Element + std::ops::AddAssign + Default>(
         Ok(owned.into_iter().zip(found).collect::<Vec<_>>())
     })
     .unwrap();
-    by_vertex(parts)
-}
-
-/// The same of floats: the owner of a vertex adds what each triangle gives to it, in the order of the triangles' ids. The halo of a
-/// rank has the triangles of other ranks at its own vertices.
-fn in_order_of_ids(
-    random: &mut StdRng,
-    ranks: usize,
-    triangles: &[[usize; 3]],
-    values: &[[f64; 3]],
-) -> Vec<f64> {
-    let (owners, places) = (drawn(random, ranks, VERTICES), drawn(random, ranks, triangles.len()));
-    let parts = run_ranks(ranks, |comm| -> Result<_, Failure> {
-        let is_mine = |vertex: usize| owners[vertex] == comm.rank();
-        let (mine, others): (Vec<i64>, Vec<i64>) = (0..triangles.len() as i64)
-            .filter(|&it| {
-                places[it as usize] == comm.rank()
-                    || triangles[it as usize].iter().any(|&vertex| is_mine(vertex))
-            })
-            .partition(|&it| places[it as usize] == comm.rank());
-        let pattern = Pattern::unstructured(&comm, &[IndexSet::new(&mine, &others)], &HaloCells::All)?;
-        let mut given = Field::<f64, _>::builder(&pattern).further_axes([3]).build(&device()?)?;
-        let own: Vec<f64> = mine.iter().flat_map(|&it| values[it as usize]).collect();
-        let unknown = vec![f64::NAN; 3 * others.len()];
-        given.copy_from(0, &[own, unknown].concat())?;
-        let mut exchange = pattern.bind(given)?;
-        exchange.run()?;
-
-        let given = exchange.fields().to_vec(0)?;
-        let mut in_order: Vec<_> = mine.iter().chain(&others).zip(given.chunks(3)).collect();
-        in_order.sort_by_key(|(id, _)| **id);
-        let mut sums = vec![0.0; VERTICES];
-        for (&id, given) in in_order {
-            for (&vertex, value) in triangles[id as usize].iter().zip(given) {
-                sums[vertex] += value;
-            }
-        }
-        Ok((0..VERTICES)
-            .filter(|&vertex| is_mine(vertex))
-            .map(|vertex| (vertex, sums[vertex]))
-            .collect::<Vec<_>>())
-    })
-    .unwrap();
-    by_vertex(parts)
+    let mut sums: Vec<_> = parts.into_iter().flatten().collect();
+    sums.sort_by_key(|(vertex, _)| *vertex);
+    sums.into_iter().map(|(_, sum)| sum).collect()
 }
 
 #[test]
@@ -122,28 +73,4 @@ fn whole_numbers_of_a_unit_have_the_same_bits_on_any_number_of_ranks() {
         differ |= assembled(&mut random, ranks, &triangles, &values) != floats;
     }
     assert!(differ, "floats have the same bits, so this proves nothing");
-}
-
-#[test]
-fn floats_in_the_order_of_ids_have_the_same_bits_on_any_number_of_ranks() {
-    let mut random = StdRng::seed_from_u64(8);
-    let triangles: Vec<[usize; 3]> =
-        (0..150).map(|_| [(); 3].map(|()| random.random_range(0..VERTICES))).collect();
-    // Most of the digits of large ones are lost, or not, by the order.
-    let mut value = || random.random_range(-9.0..9.0) * 10.0_f64.powi(random.random_range(-12..12));
-    let values: Vec<[f64; 3]> = triangles.iter().map(|_| [(); 3].map(|()| value())).collect();
-    let mut expected = vec![0.0; VERTICES];
-    for (triangle, values) in triangles.iter().zip(&values) {
-        for (vertex, value) in triangle.iter().zip(values) {
-            expected[*vertex] += value;
-        }
-    }
-    let mut differ = false;
-    for ranks in 1..=8 {
-        let bits = |sums: Vec<f64>| sums.into_iter().map(f64::to_bits).collect::<Vec<_>>();
-        let found = in_order_of_ids(&mut random, ranks, &triangles, &values);
-        assert_eq!(bits(found), bits(expected.clone()), "on {ranks} ranks");
-        differ |= assembled(&mut random, ranks, &triangles, &values) != expected;
-    }
-    assert!(differ, "sums of each rank have the same bits, so this proves nothing");
 }

@@ -12,7 +12,7 @@
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains, on cubed spheres and on
 //!   folded grids, against their oracles, and exchanges in flight at once; as many sums of halos, bit for bit, and fields as whole arrays on one
 //!   rank
-//! - `exact-sums`: 50 exact sums of random terms
+//! - `same-sums`: 50 exact sums of random terms, and 50 random meshes whose vertices are summed in the order of ids
 //! - `large-fields N`: large fields of which ranks share only parts, and `N` random exchanges of such fields against the
 //!   oracle, which take some seconds each
 //! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a
@@ -90,7 +90,7 @@ fn chosen(comm: &Communicator, arguments: &[&str]) -> Outcome {
         ["cases", count] => cases(comm, count.parse()?),
         ["large-fields", count] => large_fields(comm, count.parse()?),
         ["sparse", count] => sparse(comm, count.parse()?),
-        ["exact-sums"] => exact_sums(comm),
+        ["same-sums"] => same_sums(comm),
         ["exported", count] => exported::suite(comm, count.parse()?),
         ["sycl", count] => sycl::suite(comm, count.parse()?),
         ["cuda", count] => cuda::suite(comm, count.parse()?),
@@ -183,11 +183,17 @@ fn suite(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-fn exact_sums(comm: &Communicator) -> Outcome {
+fn same_sums(comm: &Communicator) -> Outcome {
     let device = CpuDevice::with_threads(1)?;
-    numbers(50).try_for_each(|number| same_bits::of_all_ranks(comm, &device, number))?;
+    for number in numbers(50) {
+        same_bits::of_all_ranks(comm, &device, number)?;
+        same_bits::in_the_order_of_ids(comm, &device, number)?;
+    }
     if comm.rank() == 0 {
-        println!("{} ranks: 50 exact sums are right", comm.size());
+        println!(
+            "{} ranks: 50 exact sums, and those of 50 meshes in the order of ids, are right",
+            comm.size()
+        );
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ const CELLS: usize = 100;
 const ROUNDS: i64 = 30;
 
 /// `count` random exchanges of boxes and of unstructured domains, halos that go to their owners, and redistributions against their
-/// oracles, as many sums of halos and exact sums, bit for bit, and exchanges on streams.
+/// oracles, as many sums of halos, exact sums and sums in the order of ids, bit for bit, and exchanges on streams.
 /// `in_any_order`: also exchanges that each rank starts in an order of its own.
 pub(crate) fn suite<D: Device>(comm: &Communicator, device: &D, count: u64, in_any_order: bool) -> Outcome {
     let direct = direct_bytes(comm, device)?;
@@ -35,6 +35,7 @@ pub(crate) fn suite<D: Device>(comm: &Communicator, device: &D, count: u64, in_a
             same_bits::of_halos(comm, device, &cpu, (number, size), 2)?;
         }
         same_bits::of_all_ranks(comm, device, number)?;
+        same_bits::in_the_order_of_ids(comm, device, number)?;
     }
     if in_any_order {
         for number in numbers(count.div_ceil(10)) {
