@@ -5,6 +5,8 @@ endings=$(built haloport-mpi test endings)
 command=$(built haloport-cli bin haloport)
 heat=$(built haloport example heat)
 libraries=$target/debug
+# A tsunami, by default on a small part of the sea.
+read -ra sea <<<"run tsunami --refine 1 $(usual "--bathymetry data/topobathy-small.npz" "")"
 
 # use NAME: sets `launcher`, `library`, and `world`, the number of its world in Fortran, for Debian's openmpi or mpich.
 use() {
@@ -198,16 +200,16 @@ commands() {
     "${launcher[@]}" -n 2 "$command" bench unstructured --levels 3 --fields 2 --samples 3 --json
     # What jobs save is the same on any ranks, and so is the hash, in one go and from what 3 threads have saved after 10 minutes.
     rm -rf "$fields"
-    tsunami=$(hash_of "$command" run tsunami --refine 1 --hours 0.2 --ranks 1 --out "$fields/out" --save "$fields/tsunami.zarr")
+    tsunami=$(hash_of "$command" "${sea[@]}" --hours 0.2 --ranks 1 --out "$fields/out" --save "$fields/tsunami.zarr")
     advection=$(hash_of "$command" run advection --mesh icon:R2B2 --days 1 --ranks 1 --out "$fields/out" \
         --save "$fields/advection.zarr")
-    "$command" run tsunami --refine 1 --hours 0.16666666666666666 --ranks 3 --out "$fields/out" --save "$fields/begun.zarr"
+    "$command" "${sea[@]}" --hours 0.16666666666666666 --ranks 3 --out "$fields/out" --save "$fields/begun.zarr"
     for n in $2; do
         "${launcher[@]}" -n "$n" "$command" run rolling --verify --window 3650d --out "target/rolling-$name-$n"
-        tells "  hash          $tsunami" "${launcher[@]}" -n "$n" "$command" run tsunami --verify --refine 1 --hours 0.2 \
+        tells "  hash          $tsunami" "${launcher[@]}" -n "$n" "$command" "${sea[@]}" --verify --hours 0.2 \
             --out "target/tsunami-$name-$n" --save "$fields/tsunami-$n.zarr"
         diff -r "$fields/tsunami.zarr" "$fields/tsunami-$n.zarr"
-        tells "  hash          $tsunami" "${launcher[@]}" -n "$n" "$command" run tsunami --refine 1 --hours 0.2 \
+        tells "  hash          $tsunami" "${launcher[@]}" -n "$n" "$command" "${sea[@]}" --hours 0.2 \
             --out "target/tsunami-$name-$n" --restart "$fields/begun.zarr"
         tells "  hash          $advection" "${launcher[@]}" -n "$n" "$command" run advection --verify --mesh icon:R2B2 --days 1 \
             --out "target/advection-$name-$n" --save "$fields/advection-$n.zarr"

@@ -3,13 +3,16 @@
 
 use haloport_conformance::drawn;
 
-use crate::common::{Haloport, same_as_on_cpu};
+use crate::common::{Haloport, SMALL_RELIEF, same_as_on_cpu};
 
 #[test]
 fn a_tsunami_is_that_of_the_cpu_on_any_number_of_ranks() {
     let tsunami = Haloport::new("run tsunami");
     for (ranks, more) in drawn(&[(1, ""), (2, ""), (2, "--no-overlap"), (4, "")]) {
-        verify(&tsunami, &format!("--refine 1 --hours 0.05 --ranks {ranks} {more}"));
+        verify(
+            &tsunami,
+            &format!("--bathymetry {SMALL_RELIEF} --refine 1 --hours 0.05 --ranks {ranks} {more}"),
+        );
     }
 }
 

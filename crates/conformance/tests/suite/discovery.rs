@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::counting::{Counters, Counting};
-use haloport_conformance::{Failure, drawn, ensure};
+use haloport_conformance::{Failure, drawn, ensure, usual};
 use haloport_core::pattern::SetupCost;
 use haloport_core::{
     Communicator, Field, Grid, Halo, HaloCells, IndexBox, IndexSet, Pattern, PatternError, Split, run_ranks,
@@ -14,15 +14,21 @@ use haloport_mesh::{LocalItems, LocalMesh, Mesh, Neighbourhood, Partition};
 
 const RANKS: usize = 1024;
 
+/// The number of ranks of meshes, by default a fourth of all, and how often their mesh is bisected: each rank has 20 cells.
+fn ranks_of_meshes() -> (usize, u32) {
+    usual((RANKS / 4, 3), (RANKS, 4))
+}
+
 /// The most that a rank may hold and send, as a multiple of its own ids.
 const MOST: f64 = 4.0;
 
 #[test]
-fn owners_on_1024_ranks_are_found_at_the_cost_of_ones_own_cells() {
-    let mesh = Mesh::icon(2, 4).unwrap();
-    assert_eq!(mesh.cells(), 20_480);
-    let partition = Partition::by_curve(&mesh, RANKS).unwrap();
-    let worst = run_ranks(RANKS, |comm| -> Result<Vec<(String, f64, f64)>, Failure> {
+fn owners_on_many_ranks_are_found_at_the_cost_of_ones_own_cells() {
+    let (ranks, bisections) = ranks_of_meshes();
+    let mesh = Mesh::icon(2, bisections).unwrap();
+    assert_eq!(mesh.cells(), 20 * ranks);
+    let partition = Partition::by_curve(&mesh, ranks).unwrap();
+    let worst = run_ranks(ranks, |comm| -> Result<Vec<(String, f64, f64)>, Failure> {
         comm.set_time_limit(Some(Duration::from_secs(300)));
         let (comm, counters) = Counting::around(&comm);
         let mut costs = Vec::new();
