@@ -93,6 +93,7 @@ module haloport
     integer(c_int32_t) :: domains = 1 ! of this rank
     integer(c_int32_t) :: sides = 1 ! arrays of each field: one for each domain, of a redistribution for those of both patterns
     integer(c_int32_t) :: target_axes = 0, target_sides = 0 ! of the target of a redistribution
+    integer(c_int32_t) :: no_domains = 0 ! 1 if this rank has none; of a redistribution 1 if its source has none, plus 2 if its target has
   contains
     procedure :: owned => pattern_owned
     procedure :: with_halo => pattern_with_halo
@@ -371,15 +372,16 @@ module haloport
       integer(c_int32_t), intent(out) :: boxes
       integer(c_int64_t), intent(inout) :: lower(4, *), upper(4, *)
     end function
-    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, fields, of, of_sides, of_axes, &
-      axes, vector, origin, fixed, share, in_flight, path, accumulate, zero_halo, plan, &
+    integer(c_int) function hpf_plan_create(pattern, sides, grid_axes, target_sides, target_axes, no_domains, fields, of, &
+      of_sides, of_axes, of_no_domains, axes, vector, origin, fixed, share, in_flight, path, accumulate, zero_halo, plan, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20) bind(c)
       import
       type(c_ptr), value :: pattern
-      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, fields, fixed, share, in_flight, zero_halo
+      integer(c_int32_t), value :: sides, grid_axes, target_sides, target_axes, no_domains, fields, fixed, share, in_flight, &
+        zero_halo
       type(c_ptr), intent(in) :: of(*)
-      integer(c_int32_t), intent(in) :: of_sides(*), of_axes(*)
+      integer(c_int32_t), intent(in) :: of_sides(*), of_axes(*), of_no_domains(*)
       character(kind=c_char), intent(in) :: axes(*), vector(*), path(*), accumulate(*)
       integer(c_int64_t), intent(in) :: origin(*)
       type(c_ptr), intent(out) :: plan
@@ -906,6 +908,7 @@ contains
       'hp_pattern_create', stat, errmsg)
     pattern%domains = domains
     pattern%sides = max(domains, 1_c_int32_t)
+    pattern%no_domains = flag(domains == 0)
   end subroutine
 
   subroutine pattern_of_ids_32(pattern, comm, ids, owned, owners, counts, stat, errmsg)
@@ -985,6 +988,7 @@ contains
       clipped, stat=stat, errmsg=errmsg)
     pattern%domains = size(lower, 2, kind=c_int32_t)
     pattern%sides = max(pattern%domains, 1_c_int32_t)
+    pattern%no_domains = flag(pattern%domains == 0)
   end subroutine
 
   ! A grid with that many `boxes` of this rank; -1: it is split. Whether each axis is periodic, and its parts, are numbers.
@@ -1076,6 +1080,7 @@ contains
     pattern%sides = source%sides + target%sides
     pattern%target_axes = target%axes
     pattern%target_sides = target%sides
+    pattern%no_domains = source%no_domains + 2_c_int32_t*target%no_domains
     call ended(hpf_pattern_redistribution(source%handle, target%handle, fills, pattern%handle), 'hp_pattern_create', stat, errmsg)
   end subroutine
 
@@ -1536,7 +1541,7 @@ contains
     character(*), intent(inout), optional :: errmsg
     character(:), allocatable :: words, directions, way, combine
     integer(c_int64_t) :: origin(4)
-    integer(c_int32_t) :: keeps, shares, flights, zeroes, fields, side_counts(20), axis_counts(20)
+    integer(c_int32_t) :: keeps, shares, flights, zeroes, fields, side_counts(20), axis_counts(20), none(20)
     type(c_ptr) :: handles(20)
     integer :: axis_count, field
     origin = 0; keeps = 0; shares = 0; flights = 1; words = c_null_char
@@ -1558,7 +1563,7 @@ contains
     if (present(path)) way = trim(path)//c_null_char
     if (present(accumulate)) combine = trim(accumulate)//c_null_char
     if (present(zero_halo)) zeroes = flag(zero_halo)
-    fields = 0; handles = c_null_ptr; side_counts = 0; axis_counts = 0
+    fields = 0; handles = c_null_ptr; side_counts = 0; axis_counts = 0; none = 0
     if (present(patterns)) then
       fields = int(min(size(patterns), size(handles)), c_int32_t)
       if (size(patterns) < 1 .or. size(patterns) > size(handles)) &
@@ -1567,11 +1572,12 @@ contains
         handles(field) = patterns(field)%handle
         side_counts(field) = patterns(field)%sides
         axis_counts(field) = patterns(field)%axes
+        none(field) = patterns(field)%no_domains
       end do
     end if
     call ended(hpf_plan_create(pattern%handle, pattern%sides, pattern%axes, pattern%target_sides, pattern%target_axes, &
-      fields, handles, side_counts, axis_counts, words, directions, origin, keeps, shares, flights, way, combine, zeroes, &
-      plan%handle, &
+      pattern%no_domains, fields, handles, side_counts, axis_counts, none, words, directions, origin, keeps, shares, flights, &
+      way, combine, zeroes, plan%handle, &
       a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, &
       a11, a12, a13, a14, a15, a16, a17, a18, a19, a20), 'hp_plan_create', stat, errmsg)
   end subroutine

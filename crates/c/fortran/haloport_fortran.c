@@ -92,6 +92,8 @@ typedef struct hpf_plan {
         size_t element_bytes;
         int axes;
         int64_t extent[MOST_AXES], stride[MOST_AXES];
+        /* Whether it is in the place of a side without domains, of which haloport.h takes no address. */
+        int has_no_domain;
     } like[MOST_ARRAYS];
     /* How many exchanges can be in flight, and how many were started. */
     int most;
@@ -521,15 +523,17 @@ static int count_of(CFI_cdesc_t *const *arrays) {
 
 /*
  * A field has as many arrays as there are `sides`: one for each domain, of a redistribution for those of the source and of the target,
- * which has the last `target_sides` of them, and another number of axes if only one of the two is a grid.
+ * which has the last `target_sides` of them, and another number of axes if only one of the two is a grid. `no_domains` is 1 if these
+ * arrays stand for no domain; of a redistribution 1 if those of the source do, plus 2 if those of the target do.
  */
-int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32_t target_sides, int32_t target_axes, int32_t fields, hp_pattern *const *of, const int32_t *of_sides, const int32_t *of_axes, const char *axes, const char *vector, const int64_t *origin,
+int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32_t target_sides, int32_t target_axes, int32_t no_domains, int32_t fields, hp_pattern *const *of, const int32_t *of_sides, const int32_t *of_axes,
+    const int32_t *of_no_domains, const char *axes, const char *vector, const int64_t *origin,
     int32_t fixed, int32_t share, int32_t in_flight, const char *path, const char *accumulate, int32_t zero_halo, hpf_plan **plan, CFI_cdesc_t *a1, CFI_cdesc_t *a2, CFI_cdesc_t *a3, CFI_cdesc_t *a4, CFI_cdesc_t *a5, CFI_cdesc_t *a6, CFI_cdesc_t *a7, CFI_cdesc_t *a8, CFI_cdesc_t *a9, CFI_cdesc_t *a10,
     CFI_cdesc_t *a11, CFI_cdesc_t *a12, CFI_cdesc_t *a13, CFI_cdesc_t *a14, CFI_cdesc_t *a15, CFI_cdesc_t *a16, CFI_cdesc_t *a17, CFI_cdesc_t *a18, CFI_cdesc_t *a19, CFI_cdesc_t *a20) {
     CFI_cdesc_t *const arrays[] = {a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20};
     hp_array like[MOST_ARRAYS];
     void *data[MOST_ARRAYS];
-    int count = count_of(arrays), wrong = 0;
+    int count = count_of(arrays), addresses = 0, wrong = 0;
     *plan = NULL;
     hpf_plan *made = new_record(&plans, sizeof *made);
     if (!made) wrong = refused("expected memory for a plan, found none", -1);
@@ -544,10 +548,12 @@ int hpf_plan_create(hp_pattern *pattern, int32_t sides, int32_t grid_axes, int32
     if (!wrong && fields == 0 && count % sides != 0) wrong = refused("expected as many arrays of each field as it has domains, of a redistribution those of the source and then those of the "
                                                      "target, found fewer of the last field", count - 1);
     for (int place = 0; place < count && !wrong; place++) {
-        int own_axes = fields > 0 ? of_axes[each[place]] : place % sides < sides - target_sides ? grid_axes : target_axes;
+        int is_target = place % sides >= sides - target_sides;
+        int own_axes = fields > 0 ? of_axes[each[place]] : is_target ? target_axes : grid_axes;
+        made->like[place].has_no_domain = fields > 0 ? of_no_domains[each[place]] : no_domains & (is_target ? 2 : 1);
         wrong = describe(arrays[place], place, own_axes, axes, vector, origin, &like[place]);
         like[place].of = fields > 0 ? of[each[place]] : NULL;
-        data[place] = arrays[place]->base_addr;
+        if (!made->like[place].has_no_domain) data[addresses++] = arrays[place]->base_addr;
         made->like[place].element_bytes = arrays[place]->elem_len, made->like[place].axes = arrays[place]->rank;
         for (int axis = 0; axis < arrays[place]->rank && axis < MOST_AXES; axis++) {
             made->like[place].extent[axis] = arrays[place]->dim[axis].extent;
@@ -599,7 +605,7 @@ static int moved(const hpf_plan *plan, hp_ticket ticket, void *const *data) {
     int flight = 0;
     while (flight < plan->most && plan->started[flight].ticket != ticket) flight++;
     for (int place = 0; place < plan->arrays && flight < plan->most; place++)
-        if (data[place] != plan->started[flight].data[place])
+        if (data[place] != plan->started[flight].data[place] && !plan->like[place].has_no_domain)
             return refused("expected the array of `start`, found another one, or a copy that the compiler has made of members "
                            "such as `swarm%mass`, which `update` takes", place);
     return 0;
@@ -611,10 +617,24 @@ static void forget(hpf_plan *plan, hp_ticket ticket) {
         if (plan->started[flight].ticket == ticket) plan->started[flight].ticket = HP_NO_TICKET;
 }
 
+/* The addresses that haloport.h takes, of all arrays: those of arrays with a domain. */
+static void addresses_of(const hpf_plan *plan, void *const *data, void **addresses) {
+    for (int place = 0; place < plan->arrays; place++)
+        if (!plan->like[place].has_no_domain) *addresses++ = data[place];
+}
+
+static int update(hpf_plan *plan, void *const *data, hp_stream order) {
+    void *addresses[MOST_ARRAYS];
+    addresses_of(plan, data, addresses);
+    return ended(hp_exchange(plan->plan, addresses, order));
+}
+
 static int start(hpf_plan *plan, void *const *data, hp_stream order, int32_t has_ticket, int64_t *ticket) {
+    void *addresses[MOST_ARRAYS];
     hp_ticket given = HP_NO_TICKET;
+    addresses_of(plan, data, addresses);
     /* If there can be one exchange only, its ticket is known here even if the program does not take it. */
-    hp_status status = hp_start(plan->plan, data, order, has_ticket || plan->most == 1 ? &given : NULL);
+    hp_status status = hp_start(plan->plan, addresses, order, has_ticket || plan->most == 1 ? &given : NULL);
     if (status == HP_OK) {
         int flight = (int)(plan->starts++ % plan->most);
         plan->started[flight].ticket = given;
@@ -662,7 +682,7 @@ int hpf_call(hpf_plan *plan, int32_t call, int32_t kind, intptr_t stream, int32_
         data[place] = arrays[place]->base_addr;
     }
     switch (call) {
-    case 0: return ended(hp_exchange(plan->plan, data, order));
+    case 0: return update(plan, data, order);
     case 1: return start(plan, data, order, has_ticket, ticket);
     default: return finish(plan, data, order, has_ticket, *ticket);
     }
@@ -813,7 +833,8 @@ static int64_t row_bytes(const CFI_cdesc_t *array, const void **first, char **co
 /* The number of numbers in an array, and their first one in a row; -1 if they cannot be used. */
 static int64_t terms_of(const CFI_cdesc_t *array, const void **first, char **copied) {
     int64_t bytes = row_bytes(array, first, copied);
-    return bytes < 0 ? -1 : bytes / (int64_t)array->elem_len;
+    /* Characters may have a length of 0. */
+    return bytes <= 0 ? bytes : bytes / (int64_t)array->elem_len;
 }
 
 /* A byte for each element of a mask, 0 where it is false, in a row, and their number; -1 if the mask cannot be used. */

@@ -261,6 +261,7 @@ contains
       call check(me, same(all(:, j:j), reshape(value([(i, i=1, nx)], j, 0), [nx, 1])), 'a cell of a domain on one rank')
     end do
     call collect%free(); call gather%free(); call whole%free(); call plan%free()
+    call evenly()
 
     call grid%owned(low, high, domain=count + 1, stat=stat, errmsg=text)
     if (count > 0) call refused(me, stat == hp_argument, text, 'domain: expected a domain of this rank, from 1 to')
@@ -274,6 +275,93 @@ contains
     call grid%free()
 
   contains
+
+    ! From the strips to equal parts, which all ranks have, and other values back; and halos of both in one exchange.
+    recursive subroutine evenly()
+      type(hp_pattern) :: even, there, back, wide
+      type(hp_plan) :: deal, collect, both
+      real(real64), allocatable :: part(:, :), ring(:, :)
+      real(real32), allocatable :: stack(:, :, :)
+      call hp_pattern_create(even, me%comm, [nx, width*strips], halo=[0], parts=[1, me%ranks])
+      call hp_pattern_create(there, grid, even)
+      call hp_pattern_create(back, even, grid)
+      call even%owned(low, high)
+      allocate (part(low(1):high(1), low(2):high(2)), stack(low(1):high(1), low(2):high(2), levels))
+      part = -1
+      select case (count)
+      case (4)
+        call hp_plan_create(deal, there, u1, u2, u3, u4, part)
+        call deal%update(u1, u2, u3, u4, part)
+      case (2)
+        call hp_plan_create(deal, there, u1, u2, part, fixed=.true.)
+        call deal%start(u1, u2, part)
+        call deal%finish(u1, u2, part)
+      case default
+        call hp_plan_create(deal, there, u1, part, fixed=.true.)
+        call deal%start(u1, part)
+        call deal%finish(u1, part)
+      end select
+      do j = low(2), high(2)
+        call check(me, same(part(:, j:j), reshape(value([(i, i=1, nx)], j, 0), [nx, 1])), 'a cell of an equal part')
+        part(:, j) = -part(:, j)
+        do i = 1, nx
+          stack(i, j, :) = real(-value(i, j, [1, 2, 3]), real32)
+        end do
+      end do
+      select case (count)
+      case (4)
+        call hp_plan_create(collect, back, part, u1, u2, u3, u4, stack, w1, w2, w3, w4, axes='x y levels')
+        call collect%update(part, u1, u2, u3, u4, stack, w1, w2, w3, w4)
+      case (2)
+        call hp_plan_create(collect, back, part, u1, u2, stack, w1, w2, axes='x y levels')
+        call collect%update(part, u1, u2, stack, w1, w2)
+      case default
+        call hp_plan_create(collect, back, part, u1, stack, w1, axes='x y levels')
+        call collect%update(part, u1, stack, w1)
+      end select
+      call turned(1, u1, w1); call turned(2, u2, w2); call turned(3, u3, w3); call turned(4, u4, w4)
+      call deal%free(); call collect%free(); call there%free(); call back%free(); call even%free()
+
+      call hp_pattern_create(wide, me%comm, [nx, width*strips], halo=[1], parts=[1, me%ranks], periodic=[.false., .true.])
+      call wide%with_halo(low, high)
+      allocate (ring(low(1):high(1), low(2):high(2)))
+      ring = -1
+      do j = low(2) + 1, high(2) - 1
+        ring(1:nx, j) = value([(i, i=1, nx)], j, 0)
+      end do
+      select case (count)
+      case (4)
+        call hp_plan_create(both, grid, u1, u2, u3, u4, ring, patterns=[grid, wide])
+        call both%update(u1, u2, u3, u4, ring)
+      case (2)
+        call hp_plan_create(both, grid, u1, u2, ring, patterns=[grid, wide])
+        call both%update(u1, u2, ring)
+      case default
+        call hp_plan_create(both, grid, u1, ring, patterns=[grid, wide])
+        call both%update(u1, ring)
+      end select
+      do j = low(2), high(2)
+        call check(me, same(ring(1:nx, j:j), reshape(value([(i, i=1, nx)], modulo(j - 1, width*strips) + 1, 0), [nx, 1])), &
+          'a cell of equal parts with the halo')
+      end do
+      call both%free(); call wide%free()
+    end subroutine
+
+    ! Checks that the owned cells of a domain have the other sign.
+    recursive subroutine turned(k, u, w)
+      integer, intent(in) :: k
+      real(real64), intent(in) :: u(0:, :)
+      real(real32), intent(in) :: w(0:, :, :)
+      integer :: i, j, at
+      if (k > count) return
+      do j = lower(2, k), upper(2, k)
+        at = j - lower(2, k) + 2
+        do i = 1, nx
+          call check(me, abs(u(i, at) + value(i, j, 0)) <= 0, 'a cell that came back to a domain')
+          call check(me, maxval(abs(w(i, at, :) + real(value(i, j, [1, 2, 3]), real32))) <= 0, 'levels that came back')
+        end do
+      end do
+    end subroutine
 
     ! Arrays of a domain, whose owned cells have their values.
     recursive subroutine strip(k, u, w)
@@ -472,6 +560,8 @@ contains
     call me%comm%sums_exact(found(:1), wet, stat=stat, errmsg=text)
     call refused(me, stat == hp_argument, text, 'expected reals of 4 or 8 bytes')
     call me%comm%sums_exact(found(:1), heat, weights=narrow, stat=stat, errmsg=text)
+    call refused(me, stat == hp_argument, text, 'weights: expected the type of values')
+    call me%comm%sums_exact(found(:1), heat, weights='', stat=stat, errmsg=text)
     call refused(me, stat == hp_argument, text, 'weights: expected the type of values')
   end subroutine
 
