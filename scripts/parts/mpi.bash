@@ -106,7 +106,6 @@ suites() {
     done
     "${launcher[@]}" -n 2 "$suite" repeated "$(usual 1000 20000)"
     [ -z "$thorough" ] || for n in 2 4; do "${launcher[@]}" -n "$n" "$suite" large-fields 4; done
-    for n in $(usual "4" "1 2 3 4 5 6 7 8"); do "${launcher[@]}" -n "$n" "$suite" same-sums; done
     # Of the levels of threads, the lower one is the stricter.
     for level in $(usual funneled "funneled serialized"); do
         [ -z "$thorough" ] && [ "$name" = mpich ] || "${launcher[@]}" -n 2 "$suite" $level

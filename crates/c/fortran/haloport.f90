@@ -1286,6 +1286,8 @@ contains
   ! `hp_allocate(memory, pattern, array)` makes an array of zeros on a grid or a mesh, with its halo, from which neighbours on this node
   ! copy straight in plans with `fixed`. `array` then points to it; its bounds are those of `with_halo` of the pattern, and 1 to
   ! `levels` along one more axis if it has one. It lasts until `memory` is freed, which comes after its plans. Not collective.
+  ! Of more than 4 MiB, neighbours reach what their halos need alone: a redistribution of it is packed, and copied straight from
+  ! other arrays in a plan with `share`.
 
   subroutine allocate_real64_1(memory, pattern, array, levels, stat, errmsg)
     type(hp_memory), intent(out) :: memory

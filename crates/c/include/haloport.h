@@ -466,7 +466,9 @@ hp_status hp_synchronize(hp_plan *plan);
 
 /*
  * Memory of zeros for a field, from which neighbours on this node copy straight if a plan is made with `fixed`. `like` has
- * the array of each domain, with positive strides. Writes the address of each into `data`. Not collective.
+ * the array of each domain, with positive strides. Writes the address of each into `data`. Not collective. Of more than
+ * 4 MiB, neighbours reach what their halos need alone: a redistribution of it is packed, and copied straight from memory of
+ * the program in a plan with `share`.
  */
 hp_status hp_memory_create(hp_pattern *pattern, const hp_array *like, hp_memory **memory, void **data);
 

@@ -35,7 +35,12 @@ unsafe extern "C" fn hp_comm_all_reduce(
     call("hp_comm_all_reduce", || {
         let comm = communicator(comm)?;
         // SAFETY: by the contract of the header, `values` has that many values.
-        told(&comm, unsafe { all_reduce(&comm, reduction, kind, number, values) })
+        let reduced = unsafe { all_reduce(&comm, reduction, kind, number, values) };
+        // Other failures are those of the communication.
+        if let Err(failure @ Failure { status: Status::Argument, .. }) = &reduced {
+            tell(&comm, failure);
+        }
+        reduced
     })
 }
 
@@ -60,7 +65,8 @@ unsafe extern "C" fn hp_comm_sum_exact(
                 // SAFETY: as above.
                 unsafe { exact_sums(kind, number, counts, values, weights, masks) }
             };
-            let mut own = told(&comm, own())?;
+            // It has not communicated: the other ranks learn of any failure.
+            let mut own = own().inspect_err(|failure| tell(&comm, failure))?;
             comm.all_reduce_exact(&mut own)?;
             Ok(own)
         });
@@ -283,12 +289,9 @@ fn masked<'a, T: Element>(
     Ok(Cow::Owned(left))
 }
 
-/// Tells the other ranks, which reduce, of a wrong argument of this one.
-fn told<T>(comm: &Communicator, mine: Result<T, Failure>) -> Result<T, Failure> {
-    if let Err(Failure { status: Status::Argument, text }) = &mine {
-        let _ = comm.agree(Some(text.clone()));
-    }
-    mine
+/// Tells the other ranks, which reduce, why this one does not.
+fn tell(comm: &Communicator, failure: &Failure) {
+    let _ = comm.agree(Some(failure.text.clone()));
 }
 
 fn reduce<V: Reducible>(comm: &Communicator, reduction: Reduction, values: V) -> Result<(), TransportError> {

@@ -218,6 +218,9 @@ def test_sources_are_only_read(ranks: Ranks) -> None:
         locked.flags.writeable = False
         sources: list[Any] = [locked, memoryview(locked).toreadonly()]
         sources += [module.asarray(mine) for module in (oracle.torch, oracle.jnp) if module]
+        of_empty = rows.empty("f4")
+        of_empty[...] = mine
+        sources.append(of_empty)
         for source in sources:
             targets = [columns.empty("f4") for _ in range(2)]
             for fixed in (False, True):

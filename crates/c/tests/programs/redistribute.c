@@ -378,7 +378,7 @@ static void *refusals(void *argument) {
     REFUSED(mine, "data[1]: expected an address", hp_plan_create(made, 1, like, data, &options, &plan));
     CHECK(hp_memory_create(rows, like, &memory, data));
     data[1] = data[0];
-    REFUSED(HP_REFUSED, "is in the same memory as its source", hp_plan_create(made, 1, like, data, &options, &plan));
+    REFUSED(HP_REFUSED, "the source of field 1 is in the same memory as field 1", hp_plan_create(made, 1, like, data, &options, &plan));
     CHECK(hp_memory_free(memory));
 
     char described[2000];

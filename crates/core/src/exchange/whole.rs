@@ -12,7 +12,6 @@ use super::options::{BindError, ExchangeError};
 use crate::Error;
 use crate::comm::Communicator;
 use crate::device::Device;
-use crate::domain::MAX_AXES;
 use crate::element::Element;
 use crate::field::{AnyField, BlockLayout, ComponentPlace, Field, FieldError};
 use crate::pattern::{DEFAULT_SLAB_BYTES, Pattern, PatternError, Redistribution, Slab, Slabs};
@@ -172,34 +171,37 @@ struct CellKind {
     components: usize,
 }
 
-/// The number of further axes and 1, their extents, and the number of components; 0 on a rank without domains.
-type KindNumbers = [u64; MAX_AXES + 1];
-
 impl CellKind {
-    /// Collective: that of the field on the ranks that have domains. Refuses a field that does not fit the pattern, or is of another
-    /// kind elsewhere.
+    /// Collective: that of the field on the first rank that has domains. Refuses a field that does not fit the pattern, is in flight, or
+    /// is of another kind elsewhere.
     fn agreed<D: Device>(pattern: &Pattern, field: &AnyField<D>) -> Result<CellKind, WholeError> {
         let comm = pattern.comm();
         let layouts = (0..field.domain_count()).filter_map(|domain| field.layout(domain).ok());
-        let own: Vec<KindNumbers> = layouts.map(|layout| kind_numbers(pattern, layout)).collect();
-        let common = comm.all_reduce(own.first().copied().unwrap_or_default(), Reduction::Max)?;
-        let other = || own.iter().find(|own| **own != common).map(|own| CellKind::of(*own));
+        let own: Vec<CellKind> = layouts.map(|layout| CellKind::of(pattern, layout)).collect();
+        let with_domains = if own.is_empty() { comm.size() } else { comm.rank() };
+        let [first] = comm.all_reduce([with_domains as u64], Reduction::Min)?;
+        // No rank has domains if there is no first one.
+        let root = (first as usize).min(comm.size() - 1);
+        let of_first = own.first().map_or((Vec::new(), 1), |own| (own.further.clone(), own.components));
+        let (further, components) = comm.broadcast(root, &of_first)?;
+        let common = CellKind { further, components };
         let differs = || {
-            let (here, there) = (other()?, CellKind::of(common));
+            let other = own.iter().find(|own| **own != common)?;
             Some(format!(
-                "the field has {here} here, and {there} elsewhere; pass fields with the same further axes and components on all \
-                 ranks"
+                "the field has {other} here, and {common} on rank {root}; pass fields with the same further axes and components on \
+                 all ranks"
             ))
         };
-        let complaint = misfit(pattern, 0, &field.as_ref().bound()).or_else(differs);
+        let in_flight = || field.check_at_rest().err().map(|error| error.to_string());
+        let complaint = misfit(pattern, 0, &field.as_ref().bound()).or_else(in_flight).or_else(differs);
         comm.agree(complaint)?.map_err(WholeError::Refused)?;
-        Ok(CellKind::of(common))
+        Ok(common)
     }
 
-    fn of(numbers: KindNumbers) -> CellKind {
-        let axes = (numbers[0] as usize).saturating_sub(1);
-        let further = numbers[1..].iter().take(axes).map(|&extent| extent as usize).collect();
-        CellKind { further, components: numbers[MAX_AXES].max(1) as usize }
+    fn of(pattern: &Pattern, layout: &BlockLayout) -> CellKind {
+        let allocated = layout.allocated();
+        let further = (pattern.axes()..allocated.axes()).map(|axis| allocated.extent(axis)).collect();
+        CellKind { further, components: layout.components() }
     }
 
     /// The shape of the array of all cells, of which there are `extents` along each axis.
@@ -252,19 +254,12 @@ impl CellKind {
 
 impl fmt::Display for CellKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "further axes of extents {:?} with {} components", self.further, self.components)
+        match &self.further[..] {
+            [] => f.write_str("no further axes")?,
+            further => write!(f, "further axes of extents {further:?}")?,
+        }
+        write!(f, " and {} component{}", self.components, if self.components == 1 { "" } else { "s" })
     }
-}
-
-fn kind_numbers(pattern: &Pattern, layout: &BlockLayout) -> KindNumbers {
-    let (allocated, mut numbers) = (layout.allocated(), KindNumbers::default());
-    for (number, axis) in (pattern.axes()..allocated.axes()).enumerate() {
-        numbers[0] = number as u64 + 1;
-        numbers[number + 1] = allocated.extent(axis) as u64;
-    }
-    numbers[0] += 1;
-    numbers[MAX_AXES] = layout.components() as u64;
-    numbers
 }
 
 /// An array of zeros.

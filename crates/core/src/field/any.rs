@@ -162,7 +162,8 @@ impl<D: Device> AnyField<D> {
     /// The handles are in flight together: while an exchange of one is, access to the cells through any other is
     /// [`FieldError::InFlight`], and an exchange of any other does not start
     /// ([`ExchangeError::InFlightElsewhere`](crate::ExchangeError::InFlightElsewhere)). An exchange takes at most one
-    /// handle to the same memory; binding two is refused.
+    /// handle to the same memory, and refuses another one; if it owns its fields, several of them may be read from one memory, to which
+    /// nothing is written ([`SourceTarget`](crate::SourceTarget)).
     ///
     /// # Safety
     /// The compiler takes the handles for different fields. Until all handles but one and all their exchanges are
@@ -342,10 +343,13 @@ impl<D: Device> AnyField<D> {
         self.blocks.get(domain).ok_or(FieldError::NoSuchDomain { domain, count })
     }
 
+    /// Refuses a field of which an exchange is in flight, or one of another handle to its memory.
+    pub(crate) fn check_at_rest(&self) -> Result<(), FieldError> {
+        if self.storage.is_in_flight() { Err(FieldError::InFlight) } else { Ok(()) }
+    }
+
     fn at_rest(&self, domain: usize) -> Result<&(Pointer, BlockLayout), FieldError> {
-        if self.storage.is_in_flight() {
-            return Err(FieldError::InFlight);
-        }
+        self.check_at_rest()?;
         self.storage.wait_for_writers()?;
         self.block(domain)
     }

@@ -110,6 +110,39 @@ fn handles_are_in_flight_together() {
 }
 
 #[test]
+fn several_fields_are_read_from_one_memory() {
+    for prefer in [DataPath::Direct, DataPath::Shared, DataPath::Messages] {
+        run_ranks(2, |comm| {
+            let pattern = line(&comm)?;
+            let mut source = field(&pattern)?;
+            let from = |target| SourceTarget { source: share(&source), target };
+            let fields = (from(field(&pattern)?), from(field(&pattern)?));
+            let mut both = pattern.bind_with(fields, BindOptions::default().prefer(prefer))?;
+            for round in 0..3 {
+                fill(&mut source, round)?;
+                let ticket = both.start_detached(DEFAULT)?;
+                assert_eq!(source.view::<f64>(0).unwrap_err(), FieldError::InFlight);
+                both.finish(ticket, DEFAULT)?;
+                for target in [&both.fields().0.target, &both.fields().1.target] {
+                    let view = target.view::<f64>(0)?;
+                    let (below, above) = (view.region().lower()[0], view.region().upper()[0] - 1);
+                    for cell in [below, above] {
+                        let expected = (1000 * round) as f64 + cell.rem_euclid(8) as f64;
+                        assert_eq!(
+                            view.get(&[cell]),
+                            Some(expected),
+                            "cell {cell} in round {round} by {prefer:?}"
+                        );
+                    }
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+#[test]
 fn one_exchange_takes_a_memory_once() {
     let twice = |comm: &Communicator| -> Result<(), Failure> {
         let pattern = line(comm)?;
@@ -125,8 +158,17 @@ fn one_exchange_takes_a_memory_once() {
         pattern.bind(SourceTarget { source: share(&first), target: first })?;
         Ok(())
     };
-    let expected = "rank 0: field 1 is in the same memory as its source: bind each memory once";
+    let expected = "rank 0: the source of field 1 is in the same memory as field 1: bind each memory once";
     assert_eq!(refused(2, onto_itself), expected);
+    let onto_a_source = |comm: &Communicator| -> Result<(), Failure> {
+        let pattern = line(comm)?;
+        let first = field(&pattern)?;
+        let from = SourceTarget { source: share(&first), target: field(&pattern)? };
+        pattern.bind((from, SourceTarget { source: field(&pattern)?, target: first }))?;
+        Ok(())
+    };
+    let expected = "rank 0: field 3 is in the same memory as the source of field 1: bind each memory once";
+    assert_eq!(refused(2, onto_a_source), expected);
     run_ranks(2, |comm| {
         let pattern = line(&comm)?;
         let (mut one, mut other) = (field(&pattern)?, field(&pattern)?);

@@ -74,7 +74,7 @@ fn a_field_of_another_pattern_or_of_other_levels_is_refused() {
         let field = with_levels(pattern, 2 + comm.rank() / 2).unwrap();
         gathered(pattern, &field, 0, 1)
     });
-    let expected = "the field has further axes of extents [2] with 1 components here, and further axes of extents [3] with 1";
+    let expected = "rank 2: the field has further axes of extents [3] and 1 component here, and further axes of extents [2] and 1 component on rank 0";
     assert!(text.contains(expected), "{text}");
     let text = refusal(|comm, pattern| {
         let vector = Numbers::builder(pattern).components(2, ComponentPlace::Slowest);
@@ -82,7 +82,7 @@ fn a_field_of_another_pattern_or_of_other_levels_is_refused() {
         let field = if comm.rank() == 0 { vector.build(&device) } else { Numbers::new(&device, pattern) };
         gathered(pattern, &field.unwrap(), 0, 1)
     });
-    assert!(text.contains("with 1 components here, and further axes of extents [] with 2"), "{text}");
+    assert!(text.contains("rank 1: the field has no further axes and 1 component here, and no further axes and 2 components on rank 0"), "{text}");
     let text = refusal(|comm, pattern| match comm.rank() {
         0 => pattern.gather(&Field::<f32, CpuDevice>::new(&device().unwrap(), pattern).unwrap(), 0).map(drop),
         _ => gathered(pattern, &filled(pattern).unwrap(), 0, DEFAULT_SLAB_BYTES),
@@ -108,6 +108,19 @@ fn a_field_in_flight_is_refused() {
         result
     });
     assert!(text.contains("in flight"), "{text}");
+}
+
+#[test]
+fn a_field_in_flight_on_one_rank_is_refused_on_all() {
+    let text = refusal(|comm, pattern| {
+        let mut exchange = pattern.bind(filled(pattern).unwrap()).unwrap();
+        let other = filled(pattern).unwrap();
+        let ticket = exchange.start_detached(Schedule::DefaultStream).unwrap();
+        let result = gathered(pattern, if comm.rank() == 1 { exchange.fields() } else { &other }, 0, 1);
+        exchange.finish(ticket, Schedule::DefaultStream).unwrap();
+        result
+    });
+    assert!(text.contains("rank 1: ") && text.contains("in flight"), "{text}");
 }
 
 #[test]

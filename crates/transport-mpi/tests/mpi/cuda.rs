@@ -16,14 +16,7 @@ const ROUNDS: i64 = 30;
 
 /// `count` random exchanges of boxes and of unstructured domains against their oracles, and exchanges on streams.
 pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
-    let device = match CudaDevice::new() {
-        Ok(device) => device,
-        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_CUDA").is_none() => {
-            println!("skipped: {error}");
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let Some(device) = device()? else { return Ok(()) };
     // What is behind a wait for a neighbour in that queue is not sent, and ranks start some exchanges in different orders.
     let one_queue = std::env::var("HALOPORT_DRIVER_QUEUES").is_ok_and(|queues| queues == "1");
     if one_queue && comm.rank() == 0 {
@@ -32,6 +25,17 @@ pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
         );
     }
     on_device::suite(comm, &device, count, !one_queue)
+}
+
+/// The first GPU; `None`, and the reason printed, if there is none.
+pub(crate) fn device() -> Result<Option<CudaDevice>, Failure> {
+    match CudaDevice::new() {
+        Err(error @ DeviceError::NotFound { .. }) if std::env::var_os("HALOPORT_CUDA").is_none() => {
+            println!("skipped: {error}");
+            Ok(None)
+        }
+        device => Ok(Some(device?)),
+    }
 }
 
 /// `count` random exchanges of boxes and of unstructured domains against their oracles, and exchanges on streams, in

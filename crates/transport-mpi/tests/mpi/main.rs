@@ -12,7 +12,8 @@
 //! - `cases N`: `N` random exchanges of boxes, and a third as many of unstructured domains, on cubed spheres and on
 //!   folded grids, against their oracles, and exchanges in flight at once; as many sums of halos, bit for bit, and fields as whole arrays on one
 //!   rank
-//! - `same-sums`: 50 exact sums of random terms, and 50 random meshes whose vertices are summed in the order of ids
+//! - `same-sums DEVICE`: in memory of the `cpu`, of the device that `HALOPORT_SYCL_DEVICE` names (`sycl`), or of the first GPU
+//!   (`cuda`): 50 exact sums of random terms, and 50 random meshes whose vertices are summed in the order of ids
 //! - `large-fields N`: large fields of which ranks share only parts, and `N` random exchanges of such fields against the
 //!   oracle, which take some seconds each
 //! - `exported N`: `N` random exchanges of boxes and of unstructured domains on a device whose memory processes of a
@@ -56,6 +57,7 @@ use haloport_conformance::{
     unstructured, whole,
 };
 use haloport_core::Communicator;
+use haloport_core::device::Device;
 use haloport_core::transport::Transport;
 use haloport_cpu::CpuDevice;
 use haloport_mpi::plain::{self, ThreadLevel};
@@ -90,7 +92,9 @@ fn chosen(comm: &Communicator, arguments: &[&str]) -> Outcome {
         ["cases", count] => cases(comm, count.parse()?),
         ["large-fields", count] => large_fields(comm, count.parse()?),
         ["sparse", count] => sparse(comm, count.parse()?),
-        ["same-sums"] => same_sums(comm),
+        ["same-sums", "cpu"] => same_sums(comm, &CpuDevice::with_threads(1)?),
+        ["same-sums", "sycl"] => sycl::device().map_or(Ok(()), |device| same_sums(comm, &device)),
+        ["same-sums", "cuda"] => cuda::device()?.map_or(Ok(()), |device| same_sums(comm, &device)),
         ["exported", count] => exported::suite(comm, count.parse()?),
         ["sycl", count] => sycl::suite(comm, count.parse()?),
         ["cuda", count] => cuda::suite(comm, count.parse()?),
@@ -183,16 +187,16 @@ fn suite(comm: &Communicator) -> Outcome {
     Ok(())
 }
 
-fn same_sums(comm: &Communicator) -> Outcome {
-    let device = CpuDevice::with_threads(1)?;
+fn same_sums<D: Device>(comm: &Communicator, device: &D) -> Outcome {
     for number in numbers(50) {
-        same_bits::of_all_ranks(comm, &device, number)?;
-        same_bits::in_the_order_of_ids(comm, &device, number)?;
+        same_bits::of_all_ranks(comm, device, number)?;
+        same_bits::in_the_order_of_ids(comm, device, number)?;
     }
     if comm.rank() == 0 {
         println!(
-            "{} ranks: 50 exact sums, and those of 50 meshes in the order of ids, are right",
-            comm.size()
+            "{} ranks on {}: 50 exact sums, and those of 50 meshes in the order of ids, are right",
+            comm.size(),
+            device.info().name
         );
     }
     Ok(())

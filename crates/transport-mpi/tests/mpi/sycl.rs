@@ -7,9 +7,11 @@ use haloport_sycl::SyclDevice;
 use crate::{Outcome, on_device};
 
 pub(crate) fn suite(comm: &Communicator, count: u64) -> Outcome {
+    device().map_or(Ok(()), |device| on_device::suite(comm, &device, count, true))
+}
+
+/// That device; `None`, and the reason printed, if there is none.
+pub(crate) fn device() -> Option<SyclDevice> {
     let name = std::env::var("HALOPORT_SYCL_DEVICE").unwrap_or_else(|_| "sycl".into());
-    match device_under_test(SyclDevice::select(&name), "HALOPORT_SYCL") {
-        Some(device) => on_device::suite(comm, &device, count, true),
-        None => Ok(()),
-    }
+    device_under_test(SyclDevice::select(&name), "HALOPORT_SYCL")
 }

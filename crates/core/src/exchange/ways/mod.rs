@@ -145,9 +145,15 @@ impl PartFields {
         self.fields.iter().map(|(number, field)| (*number, field.pattern, first(field))).collect()
     }
 
-    /// The memory of the fields that own theirs.
-    pub(crate) fn storages(&self) -> impl Iterator<Item = Arc<Storage>> {
-        self.fields.iter().flat_map(|(_, field)| field.storages().cloned())
+    /// The memory of the fields that own theirs, each once.
+    pub(crate) fn storages(&self) -> Vec<Arc<Storage>> {
+        let mut all: Vec<Arc<Storage>> = Vec::new();
+        for storage in self.fields.iter().flat_map(|(_, field)| field.storages()) {
+            if !all.iter().any(|other| Arc::ptr_eq(other, storage)) {
+                all.push(Arc::clone(storage));
+            }
+        }
+        all
     }
 
     /// Whether an exchange can go on to the next axis whenever it is polled, so that halos may be filled axis by axis.
@@ -163,16 +169,25 @@ impl PartFields {
             .or_else(|| self.fields.iter().find_map(|(number, field)| misfit(pattern, *number, field)))
     }
 
-    /// Describes in words the first field in the memory of another one.
+    /// Describes in words the first field in the memory of another one that is written. Several may have one source.
     fn bound_twice(&self) -> Option<String> {
-        let numbered = |(number, field): &(usize, BoundField)| {
-            field.storages().map(|storage| (*number, Arc::clone(storage))).collect::<Vec<_>>()
+        let of_field = |(number, field): &(usize, BoundField)| {
+            let ends = [Some(End::Target), field.source.as_ref().map(|_| End::Source)];
+            let stored = |end| Some((*number, end, Arc::clone(field.storage_at(end)?)));
+            ends.into_iter().flatten().filter_map(stored).collect::<Vec<_>>()
         };
-        let all: Vec<(usize, Arc<Storage>)> = self.fields.iter().flat_map(numbered).collect();
-        all.iter().enumerate().find_map(|(index, (number, storage))| {
-            let (first, _) = all[..index].iter().find(|(_, other)| Arc::ptr_eq(other, storage))?;
-            let other = if first == number { "its source".into() } else { format!("field {first}") };
-            Some(format!("field {number} is in the same memory as {other}: bind each memory once"))
+        let all: Vec<(usize, End, Arc<Storage>)> = self.fields.iter().flat_map(of_field).collect();
+        let name = |number: &usize, end: &End| match end {
+            End::Target => format!("field {number}"),
+            End::Source => format!("the source of field {number}"),
+        };
+        all.iter().enumerate().find_map(|(index, (number, end, storage))| {
+            let is_taken = |(_, other_end, other): &&(usize, End, Arc<Storage>)| {
+                Arc::ptr_eq(other, storage) && (*end == End::Target || *other_end == End::Target)
+            };
+            let (first, first_end, _) = all[..index].iter().find(is_taken)?;
+            let (found, first) = (name(number, end), name(first, first_end));
+            Some(format!("{found} is in the same memory as {first}: bind each memory once"))
         })
     }
 }
