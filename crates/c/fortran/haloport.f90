@@ -958,6 +958,11 @@ contains
     if (present(upper)) last(:, 1) = of_axes('upper', upper, size(cells))
     call make_grid(pattern, comm, cells, halo, merge(1, -1, present(lower)), first, last, ends, cuts, faces_only, cubed_sphere, &
       fold, points, clipped, like, stat, errmsg)
+    if (present(like)) then
+      pattern%domains = like%domains
+      pattern%sides = like%sides
+      pattern%no_domains = like%no_domains
+    end if
   end subroutine
 
   ! The same with several domains on a rank, or none: domain k has the cells from `lower(:, k)` to `upper(:, k)`. A plan of it has an
@@ -1545,17 +1550,19 @@ contains
     integer(c_int64_t) :: origin(4)
     integer(c_int32_t) :: keeps, shares, flights, zeroes, fields, side_counts(20), axis_counts(20), none(20)
     type(c_ptr) :: handles(20)
-    integer :: axis_count, field
+    integer :: most_axes, axis_count, field
     origin = 0; keeps = 0; shares = 0; flights = 1; words = c_null_char
     directions = c_null_char; way = c_null_char; combine = c_null_char; zeroes = 0
-    axis_count = min(max(int(pattern%axes), int(pattern%target_axes), 1), 4)
+    most_axes = max(int(pattern%axes), int(pattern%target_axes))
+    if (present(patterns)) most_axes = maxval([most_axes, int(patterns%axes)])
+    axis_count = min(max(most_axes, 1), 4)
     if (present(halo)) origin(:axis_count) = int(of_axes('halo', halo, axis_count), c_int64_t)
     if (present(lower)) origin(:axis_count) = 1 - int(of_axes('lower', lower, axis_count), c_int64_t)
     if (present(lower) .and. any(origin < 0)) call hpf_complain( &
       'lower: expected bounds of at most 1, as the first owned cell has the index 1, found one above'//c_null_char)
     if (present(halo) .and. present(lower)) call hpf_complain( &
       'halo, lower: expected one of them, found both'//c_null_char)
-    if (max(pattern%axes, pattern%target_axes) == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
+    if (most_axes == 0 .and. (present(halo) .or. present(lower))) call hpf_complain( &
       'halo, lower: expected neither for arrays on a mesh, found one'//c_null_char)
     if (present(fixed)) keeps = flag(fixed)
     if (present(share)) shares = flag(share)

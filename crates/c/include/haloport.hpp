@@ -1110,7 +1110,13 @@ private:
         }
         std::int32_t fields = 0;
         for (std::size_t first = 0; first < count; fields++) {
-            const std::vector<bool> row = layouts_[first].of ? row_of(layouts_[first].of) : own;
+            std::vector<bool> row = own;
+            if (layouts_[first].of) {
+                std::int32_t domains = 0;
+                if (hp_pattern_domain(layouts_[first].of, &domains, 0, nullptr, nullptr, nullptr) != HP_OK && wrong.empty())
+                    wrong = std::string("array ") + std::to_string(first) + ": " + hp_message();
+                row = row_of(domains);
+            }
             if (first + row.size() > count && wrong.empty())
                 wrong = "expected " + std::to_string(row.size()) + " arrays of field " + std::to_string(fields) +
                         ", one for each domain, found " + std::to_string(count - first);
@@ -1136,10 +1142,8 @@ private:
         for (std::int32_t axis = array.axes - 1; axis >= 0; stride *= array.extent[axis], axis--) array.stride[axis] = stride;
     }
 
-    // The arrays of a field of another pattern: whether each has an address.
-    static std::vector<bool> row_of(const hp_pattern *of) {
-        std::int32_t domains = 0;
-        hp_pattern_domain(of, &domains, 0, nullptr, nullptr, nullptr); // a wrong one is refused when the plan is made
+    // The arrays of a field on a rank with this many domains: whether each has an address.
+    static std::vector<bool> row_of(std::int32_t domains) {
         return std::vector<bool>(domains > 0 ? static_cast<std::size_t>(domains) : 1, domains > 0);
     }
 

@@ -59,7 +59,9 @@ impl Field {
     ) -> Result<Vec<AnyField<AnyDevice>>, Failure> {
         let Field { device, element, vector, sides } = self;
         let made = sides.into_iter().map(|blocks| {
-            let at: Vec<(Pointer, BlockLayout)> = addresses.by_ref().zip(blocks).collect();
+            // Blocks end first, so that no address is taken and lost.
+            let at: Vec<(Pointer, BlockLayout)> =
+                blocks.into_iter().zip(addresses.by_ref()).map(|(block, at)| (at, block)).collect();
             match memory::shared(&at, element, &vector)? {
                 Some(shared) => Ok(shared),
                 // SAFETY: the caller's promise.

@@ -499,7 +499,7 @@ contains
   subroutine several_patterns()
     type(hp_pattern) :: narrow, wide, ring, unmade
     type(hp_plan) :: plan
-    real(real64) :: u(0:5), w(-1:6)
+    real(real64) :: u(0:5), w(-1:6), surface(0:3, 0:3), below(0:3, 0:3, 0:6)
     integer(int32) :: one(3), two(3)
     integer :: stat
     character(300) :: text
@@ -528,6 +528,17 @@ contains
     call hp_plan_create(plan, narrow, w, u, patterns=[narrow, wide], stat=stat, errmsg=text)
     call refused(stat, text, 'array 1')
     call narrow%free(); call wide%free(); call ring%free()
+    ! A surface and the cells below, whose first owned ones have the index 1 along each axis.
+    call hp_pattern_create(narrow, comms(1), [2, 2], halo=[0])
+    call hp_pattern_create(wide, comms(1), [2, 2, 4], halo=[0, 0, 1], periodic=[.false., .false., .true.])
+    surface = 1; below = -1
+    below(1:2, 1:2, 1:4) = reshape([(stat, stat=1, 16)], [2, 2, 4])
+    call hp_plan_create(plan, narrow, surface, below, lower=[0], patterns=[narrow, wide])
+    call plan%update(surface, below)
+    call check(all(nint(below(1:2, 1:2, 0)) == nint(below(1:2, 1:2, 4))), 'the halo below a surface')
+    call check(all(nint(below(1:2, 1:2, 5)) == nint(below(1:2, 1:2, 1))), 'the halo above a surface')
+    call check(all(nint(below(1:2, 1:2, 6)) == -1), 'what is beyond the halo')
+    call plan%free(); call narrow%free(); call wide%free()
   end subroutine
 
   subroutine described()

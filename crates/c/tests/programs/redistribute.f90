@@ -208,7 +208,7 @@ contains
     real(real64), allocatable :: u1(:, :), u2(:, :), u3(:, :), u4(:, :), all(:, :)
     real(real32), allocatable :: w1(:, :, :), w2(:, :, :), w3(:, :, :), w4(:, :, :)
     integer, allocatable :: lower(:, :), upper(:, :)
-    integer :: i, j, own(strips), count, low(2), high(2), end(2), stat
+    integer :: i, j, k, own(strips), count, low(2), high(2), end(2), stat
     character(200) :: text
     count = 0
     do i = 1, strips
@@ -278,8 +278,8 @@ contains
 
     ! From the strips to equal parts, which all ranks have, and other values back; and halos of both in one exchange.
     recursive subroutine evenly()
-      type(hp_pattern) :: even, there, back, wide
-      type(hp_plan) :: deal, collect, both
+      type(hp_pattern) :: even, there, back, wide, alike
+      type(hp_plan) :: deal, collect
       real(real64), allocatable :: part(:, :), ring(:, :)
       real(real32), allocatable :: stack(:, :, :)
       call hp_pattern_create(even, me%comm, [nx, width*strips], halo=[0], parts=[1, me%ranks])
@@ -329,22 +329,38 @@ contains
       do j = low(2) + 1, high(2) - 1
         ring(1:nx, j) = value([(i, i=1, nx)], j, 0)
       end do
+      call beside(grid, wide, ring)
+      ! As many domains as the strips have.
+      call hp_pattern_create(alike, me%comm, [nx, width*strips], halo=[1], periodic=[.false., .true.], like=grid)
+      ring(:, low(2)) = -1; ring(:, high(2)) = -1
+      call beside(alike, wide, ring)
+      call alike%free(); call wide%free()
+    end subroutine
+
+    ! The halos of strips and of equal parts in one exchange.
+    recursive subroutine beside(pattern, wide, ring)
+      type(hp_pattern), intent(in) :: pattern, wide
+      real(real64), intent(inout) :: ring(:, :)
+      type(hp_plan) :: both
+      integer :: first(2), last(2)
+      call wide%with_halo(first, last)
       select case (count)
       case (4)
-        call hp_plan_create(both, grid, u1, u2, u3, u4, ring, patterns=[grid, wide])
+        call hp_plan_create(both, wide, u1, u2, u3, u4, ring, patterns=[pattern, wide])
         call both%update(u1, u2, u3, u4, ring)
       case (2)
-        call hp_plan_create(both, grid, u1, u2, ring, patterns=[grid, wide])
+        call hp_plan_create(both, wide, u1, u2, ring, patterns=[pattern, wide])
         call both%update(u1, u2, ring)
       case default
-        call hp_plan_create(both, grid, u1, ring, patterns=[grid, wide])
+        call hp_plan_create(both, wide, u1, ring, patterns=[pattern, wide])
         call both%update(u1, ring)
       end select
-      do j = low(2), high(2)
-        call check(me, same(ring(1:nx, j:j), reshape(value([(i, i=1, nx)], modulo(j - 1, width*strips) + 1, 0), [nx, 1])), &
+      do j = first(2), last(2)
+        i = j - first(2) + 1
+        call check(me, same(ring(2:nx + 1, i:i), reshape(value([(k, k=1, nx)], modulo(j - 1, width*strips) + 1, 0), [nx, 1])), &
           'a cell of equal parts with the halo')
       end do
-      call both%free(); call wide%free()
+      call both%free()
     end subroutine
 
     ! Checks that the owned cells of a domain have the other sign.

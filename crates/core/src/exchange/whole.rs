@@ -59,7 +59,7 @@ impl Pattern {
     /// The cells are those of the grid in the order of its axes, or numbered cells in the ascending order of their ids. They
     /// move in slabs along the first axis, of [64 MiB](crate::pattern::DEFAULT_SLAB_BYTES) or of one row if that is larger. Each rank
     /// packs at most its cells of one slab. Beyond the array, rank `root` has memory for two slabs, one of them on the device of the
-    /// field, and of numbered cells for the ids of all.
+    /// field, and of numbered cells for the ids of all, twice while they arrive.
     ///
     /// Follows the work in the default stream of the device, and blocks until the array is complete.
     ///
@@ -115,7 +115,7 @@ impl Pattern {
             };
             agreed(comm, moved.map_err(Error::from).and_then(|()| read()))?;
         }
-        Ok(is_root.then(|| Whole { shape: kind.shape(slabs.extents()), ids: slabs.ids().to_vec(), values }))
+        Ok(is_root.then(|| Whole { shape: kind.shape(slabs.extents()), ids: slabs.into_ids(), values }))
     }
 
     /// Collective: fills the owned cells of a field of all ranks from one array on rank `root`, for initial data and restarts. The

@@ -50,7 +50,7 @@ impl Pattern {
     /// into `limit` bytes, at least one. `cell_bytes` is the number of bytes of all elements of a cell. All ranks pass the same
     /// numbers.
     ///
-    /// Of numbered cells, rank `root` gets the ids of all: 8 bytes for each cell.
+    /// Of numbered cells, rank `root` gets the ids of all: 8 bytes for each cell, and as many again while they arrive.
     ///
     /// # Errors
     /// [`PatternError::Refused`], with the same text on all ranks, if ranks pass different numbers, or if there is no rank `root`;
@@ -86,6 +86,10 @@ impl Slabs {
     /// The ids of all numbered cells, ascending, on rank `root`; none on other ranks and on a grid.
     pub fn ids(&self) -> &[i64] {
         &self.ids
+    }
+
+    pub(crate) fn into_ids(self) -> Vec<i64> {
+        self.ids
     }
 
     /// Collective: the next slab; `None` after the last one, and if no cell has any bytes.

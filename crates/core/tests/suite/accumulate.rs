@@ -215,6 +215,28 @@ fn a_cell_that_several_are_to_replace_is_named() {
     assert!(text.contains("several halo cells belong to the cell 0 of domain 0"), "{text}");
 }
 
+#[test]
+fn of_a_set_only_patterns_with_fields_decide_what_can_be_replaced() {
+    on_ring(|comm, narrow| {
+        // Halos that take both cells of the other rank, above and below.
+        let wide = Pattern::on_grid(comm, [4]).periodic([true]).halo(2).build()?;
+        let both = PatternSet::new(&[narrow, &wide])?;
+        let replace = || BindOptions::default().accumulate(Combine::Replace);
+        let mut load = Numbers::new(&device()?, narrow)?;
+        load.copy_from(0, &[10.0, 1.0, 2.0, 20.0])?;
+        let mut exchange = both.bind_with(load, replace())?;
+        exchange.run()?;
+        assert_eq!(exchange.fields().to_vec(0)?, [10.0, 20.0, 10.0, 20.0]);
+        let fields = (
+            Numbers::new(&device()?, narrow)?,
+            OfPattern { pattern: 1, fields: Numbers::new(&device()?, &wide)? },
+        );
+        let text = both.bind_with(fields, replace()).map(drop).unwrap_err().to_string();
+        assert!(text.contains("several halo cells belong to the cell"), "{text}");
+        Ok(())
+    });
+}
+
 /// Ranks that finish several exchanges in different orders do not wait for each other: a halo that nobody reads yet is
 /// left in a message.
 #[test]

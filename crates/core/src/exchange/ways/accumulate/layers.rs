@@ -17,8 +17,8 @@ pub(crate) struct Layers {
     /// For each rank, those of each piece in the order in which they travel.
     of: BTreeMap<usize, Vec<Vec<Layered>>>,
     pub(crate) count: usize,
-    /// In words, a cell for which several arrive.
-    pub(crate) twice: Option<String>,
+    /// For each domain that has one, in words, a cell for which several arrive.
+    pub(crate) twice: BTreeMap<usize, String>,
 }
 
 /// Cells of a piece that are in one layer.
@@ -48,9 +48,10 @@ impl Layers {
                     // Of redistributions, which accumulate nothing.
                     Cells::ListInBox { .. } => (Vec::new(), None),
                 };
-                layers.twice = layers
-                    .twice
-                    .or_else(|| twice.map(|cell| format!("the cell {cell} of {}", pattern.name_of(domain))));
+                if let Some(cell) = twice {
+                    let cell = format!("the cell {cell} of {}", pattern.name_of(domain));
+                    layers.twice.entry(domain).or_insert(cell);
+                }
                 layers.count = layered.iter().fold(layers.count, |count, it| count.max(it.layer + 1));
                 of_pieces[number] = layered;
             }

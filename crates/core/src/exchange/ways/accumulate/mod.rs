@@ -323,6 +323,12 @@ pub(crate) fn cannot_combine(
             "field {number} has a source of its own; expected one field, of which the halo is accumulated"
         ));
     }
-    let twice = (combine == Combine::Replace).then(|| Layers::of(pattern).twice).flatten()?;
+    if computes {
+        return None;
+    }
+    let is_bound =
+        |domain: usize| fields.clone().any(|(_, field)| field.block(End::Target, domain).is_some());
+    let several = Layers::of(pattern).twice;
+    let (_, twice) = several.into_iter().find(|(domain, _)| is_bound(*domain))?;
     Some(format!("several halo cells belong to {twice}; `replace` expects at most one for each cell"))
 }
