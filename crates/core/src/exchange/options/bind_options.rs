@@ -133,7 +133,8 @@ impl BindOptions {
 
     /// Sets how many exchanges of a [plan](crate::Pattern::plan) can be in flight at once (default: 1, at most 64). Each has
     /// buffers of its own. Must be the same on every rank; without [`on_complete`](BindOptions::on_complete) if above 1. An
-    /// exchange that owns its fields takes no other number than 1.
+    /// exchange that owns its fields takes no other number than 1. Exchanges of one field that are finished in different streams are
+    /// ordered by the program, as other work in these streams is, if the number is above 1.
     #[must_use]
     pub fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = Some(most);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Course, Facts};
-use crate::device::{Device, DeviceError, Pointer, Stream as _};
+use crate::device::{Device, DeviceError, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::memory::windows::Windows;
 use crate::exchange::ways::messages::run::{Messages, RemoteWrites};
@@ -61,8 +61,8 @@ pub(crate) struct Points<D: Device> {
     pub(crate) moved: D::Event,
     /// At which unpacking is done.
     pub(crate) unpacked: Arc<Unpacked<D>>,
-    /// The handle of the stream that the last exchange was unpacked in, if the host has not waited for it.
-    pub(crate) finished_on: Option<usize>,
+    /// Whether the last exchange was unpacked in a stream, and the host has not waited for it.
+    pub(crate) ends_in_stream: bool,
 }
 
 /// The end of an exchange that the caller has finished before everything has arrived.
@@ -108,7 +108,7 @@ impl<D: Device> Points<D> {
             begun: if has_words { Some(marks.mark()?) } else { None },
             moved: device.create_event(false)?,
             unpacked: Unpacked::new(device, fields)?,
-            finished_on: None,
+            ends_in_stream: false,
         })
     }
 }
@@ -184,11 +184,7 @@ impl<D: Device> StreamPart<D> {
     }
 
     /// Packs, and sends as soon as that is done.
-    pub(super) fn start_hosted(
-        &mut self,
-        stream: Option<&D::Stream>,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    pub(super) fn start_hosted(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         let (lane, moves) = (lane!(self, self.streams.now(), transport), self.streams.moves.as_ref());
         // SAFETY: the exchange owns the fields and is borrowed exclusively from here to the end, and no exchange of
         // them is in flight, so nothing else touches the fields; the send buffers are free since the last exchange has
@@ -200,21 +196,17 @@ impl<D: Device> StreamPart<D> {
         // SAFETY: as for packing; the copies go from owned cells to cells that are filled: halo cells, or those of another
         // field.
         unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
-        self.start_stream_messages(stream, transport)?;
+        self.start_stream_messages(transport)?;
         // Last, since the stream may wait for neighbours here.
         self.start_words(transport)
     }
 
     /// Puts all of the exchange into the part's own stream.
-    pub(super) fn start_in_streams(
-        &mut self,
-        stream: Option<&D::Stream>,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    pub(super) fn start_in_streams(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         // First: what tells the host that all is done comes last.
         // SAFETY: as for packing and for copying own cells in `start_hosted`.
         unsafe { self.ways.own_cells.run(&lane!(self, self.streams.now(), transport))? };
-        self.start_stream_messages(stream, transport)?;
+        self.start_stream_messages(transport)?;
         self.start_words(transport)?;
         if self.course == Course::OwnStream {
             self.device.record(&self.points.unpacked.events[self.round], self.streams.now())?;
@@ -232,15 +224,11 @@ impl<D: Device> StreamPart<D> {
     }
 
     /// Puts the messages that streams exchange into the part's own stream, ordered after the work before `start` in the
-    /// caller's `stream`. They come before what waits for neighbours' windows there, on all ranks: otherwise these could
+    /// caller's stream. They come before what waits for neighbours' windows there, on all ranks: otherwise these could
     /// wait for each other.
-    pub(super) fn start_stream_messages(
-        &mut self,
-        stream: Option<&D::Stream>,
-        transport: &dyn Transport,
-    ) -> Result<(), ExchangeError> {
+    pub(super) fn start_stream_messages(&mut self, transport: &dyn Transport) -> Result<(), ExchangeError> {
         if self.ways.stream_messages.as_ref().is_some_and(|exchange| exchange.only_in_finish) {
-            self.wait_for_last_unpacking(stream)?;
+            self.wait_for_last_unpacking()?;
         }
         let Some(exchange) = &mut self.ways.stream_messages else { return Ok(()) };
         // SAFETY: as for packing and for copying own cells in `start_hosted`. The messages of the last exchange are unpacked
@@ -248,10 +236,10 @@ impl<D: Device> StreamPart<D> {
         unsafe { exchange.start(&lane!(self, self.streams.now(), transport)) }
     }
 
-    /// Makes later work in the part's own stream wait for the unpacking of the last exchange, unless that comes before in
-    /// the caller's stream `on`.
-    pub(super) fn wait_for_last_unpacking(&self, on: Option<&D::Stream>) -> Result<(), DeviceError> {
-        if self.points.finished_on.is_none() || self.points.finished_on == on.map(D::Stream::handle) {
+    /// Makes later work in the part's own stream wait for the unpacking of the last exchange. The caller's stream may be another
+    /// one, also if its handle is the same: of a queue that is gone, or that names a stream of each thread.
+    pub(super) fn wait_for_last_unpacking(&self) -> Result<(), DeviceError> {
+        if !self.points.ends_in_stream {
             return Ok(());
         }
         // WAIT: the next exchange follows the last unpacking in another stream.
@@ -272,20 +260,20 @@ impl<D: Device> StreamPart<D> {
         // what it writes is unspecified, and memory that the transport may still be writing is kept, as are the buffers
         // until this is done. The order in `on`, and access from the host, which waits, keep others away from the
         // fields. The same holds for messages in streams, and for groups of them that are aborted.
-        unsafe { self.ways.messages.unpack_in_stream(&lane)? };
-        if let Some(exchange) = &self.ways.stream_messages {
+        let unpacking = unsafe { self.ways.messages.unpack_in_stream(&lane) }.and_then(|()| {
             // SAFETY: as above; the next exchange waits for this unpacking.
-            unsafe { exchange.finish(&lane)? };
-        }
-        self.device.record(&self.points.unpacked.events[self.round], stream)?;
-        self.points.finished_on = Some(stream.handle());
-        Ok(())
+            self.ways.stream_messages.as_ref().map_or(Ok(()), |exchange| unsafe { exchange.finish(&lane) })
+        });
+        // Also after an error: memory of what is in the stream already is kept until it is done.
+        self.points.ends_in_stream = true;
+        let recorded = self.device.record(&self.points.unpacked.events[self.round], stream);
+        unpacking.and(recorded)
     }
 
     /// Makes later work in `on` wait for the end of an exchange in the part's own stream. If `on` is being captured, the
     /// driver refuses that.
     pub(super) fn end_in(&mut self, on: &D::Stream) -> Result<(), DeviceError> {
-        self.points.finished_on = Some(on.handle());
+        self.points.ends_in_stream = true;
         // WAIT: the caller's stream follows an exchange by words.
         self.device.stream_wait(on, &self.points.unpacked.events[self.round])
     }

@@ -6,7 +6,7 @@
 
 use super::Course;
 use super::stream::{Abandoned, StreamPart};
-use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer, Stream as _};
+use crate::device::{Attached, Device, DeviceError, DeviceId, Pointer};
 use crate::exchange::options::{ExchangeError, Schedule, Traffic};
 use crate::exchange::ways::stream_messages::run::StreamExchange;
 use crate::exchange::work::{HostWay as _, Part, PartState, each_once, lane};
@@ -53,18 +53,14 @@ impl<D: Device> Part for StreamPart<D> {
         let begun = self.points.begun.as_ref().filter(|_| messages.are_received());
         // Cells that the last exchange has combined are combined again, and halos that it has set to zero are packed.
         if begun.is_some() || messages.are_combined() {
-            self.wait_for_last_unpacking(stream.as_ref())?;
+            self.wait_for_last_unpacking()?;
         }
         if let Some(begun) = begun {
             begun.record(&self.device, self.streams.now())?;
         }
         self.course = Course::choose(&self.facts(stream.is_some(), watched));
         self.hold();
-        if self.course.is_hosted() {
-            self.start_hosted(stream.as_ref(), transport)
-        } else {
-            self.start_in_streams(stream.as_ref(), transport)
-        }
+        if self.course.is_hosted() { self.start_hosted(transport) } else { self.start_in_streams(transport) }
     }
 
     fn poll(&mut self, transport: &dyn Transport, finishing: bool) -> Result<bool, ExchangeError> {
@@ -145,14 +141,18 @@ impl<D: Device> Part for StreamPart<D> {
         // What a network adapter has written is visible to work that is put into a stream after its arrival.
         // SAFETY: all messages have arrived; the fields are borrowed exclusively through the exchange until here, and
         // afterwards the order in `on`, and access from the host, which waits, keep others away.
-        unsafe { self.ways.messages.finish(&lane)? };
-        if let Some(exchange) = &self.ways.stream_messages {
-            // SAFETY: as above; the next exchange waits for this unpacking.
-            unsafe { exchange.finish(&lane)? };
-        }
-        self.ways.windows.finish(&lane!(self, self.streams.now(), transport))?;
-        self.device.record(&self.points.unpacked.events[self.round], on)?;
-        self.points.finished_on = stream.as_ref().map(D::Stream::handle);
+        let unpacking = unsafe { self.ways.messages.finish(&lane) }.and_then(|()| {
+            if let Some(exchange) = &self.ways.stream_messages {
+                // SAFETY: as above; the next exchange waits for this unpacking.
+                unsafe { exchange.finish(&lane)? };
+            }
+            self.ways.windows.finish(&lane!(self, self.streams.now(), transport))
+        });
+        // Also after an error: memory of what is in the stream already is kept until it is done.
+        self.points.ends_in_stream = stream.is_some();
+        let recorded = self.device.record(&self.points.unpacked.events[self.round], on);
+        unpacking?;
+        recorded?;
         if stream.is_none() {
             // WAIT: the host waits for unpacking if finish blocks.
             self.trace.wait("finish", || self.device.host_wait(&self.points.unpacked.events[self.round]))?;
@@ -205,9 +205,9 @@ impl<D: Device> Part for StreamPart<D> {
         };
         // Chunks that have arrived are unpacked in our stream. The others are behind the gate, too: in our stream they
         // could come behind work that waits for the gate.
-        self.put_unpacking(&on, transport)?;
         self.end.gate = Some(gate);
-        Ok(())
+        // After an error the gate opens once the exchange is given up.
+        Ok(self.put_unpacking(&on, transport)?)
     }
 
     fn is_gated(&self) -> bool {
