@@ -138,7 +138,7 @@ def _peclet(built):
         log = folder() / "peclet.log"
         with open(log, "w") as file:
             done = subprocess.run(
-                [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:", "--dest", str(place), PECLET],
+                [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", PECLET.partition("==")[0], "--dest", str(place), PECLET],
                 stdout=file, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
         if done.returncode:
