@@ -161,6 +161,8 @@ impl Load {
         let of_runs = if past_caches { self.long_runs / LINE_BYTES } else { 0 };
         let cached = if time < NEAR_NS { CACHED_BY_ONE } else { CACHED };
         let lines = of_runs.saturating_add(self.scattered_lines).min(cached / LINE_BYTES) as f64;
+        // The sweep that adds reads lines from near cores while it waits for those of the owner.
+        let lines = if combined && time < NEAR_NS { 0.0 } else { lines };
         let direct = self.short_runs as f64 * time.max(LINE_NS) + lines * time;
         let least_gain = if combined { LEAST_GAIN_COMBINED } else { 1.0 };
         least_gain * PASS_NS_PER_BYTE * (self.bytes as f64) < direct
@@ -243,6 +245,9 @@ mod tests {
         let chosen = [4.0, 21.0, 40.0].map(|time| PLANE.is_better_packed(combined(time)));
         assert_eq!(chosen, [false, false, true]);
         assert!(COLUMN.is_better_packed(combined(4.0)));
+        // Lines come back from near cores while the sweep waits for those of the owner.
+        let scattered = listed(1, true);
+        assert_eq!([5.0, 15.0].map(|time| scattered.is_better_packed(combined(time))), [false, true]);
     }
 
     #[test]

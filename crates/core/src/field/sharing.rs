@@ -6,8 +6,8 @@
 //! pages:
 //!
 //! - A field below [`LARGE`] is shared as a whole, since it has few pages.
-//! - A larger field shares the pages that neighbours read, if they are few ranges and a small part of the field. The
-//!   planes at the ends of the slowest axis are an example. The halo around these planes is shared, too: neighbours
+//! - A larger field shares the pages that neighbours read, in an exchange or when halos go to their owners, if they are few
+//!   ranges and a small part of the field. The planes at the ends of the slowest axis are an example. The halo around these planes is shared, too: neighbours
 //!   read it if halos are filled axis by axis. Cells that a neighbour reads in runs shorter than a cache line are not
 //!   shared, since they are packed anyway ([`Load`]).
 //! - If no cells of a field of a grid qualify, it is not shared: packing scattered cells costs less than small pages.
@@ -50,9 +50,8 @@ pub(super) fn shared_ranges(
     }
     let mut shared = Vec::new();
     for pattern in readers {
-        let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, pieces.clone()));
         let any_left;
-        (shared, any_left) = few_ranges(pattern, sends, (0, blocks), element, (bytes, shared));
+        (shared, any_left) = few_ranges(pattern, read_pieces(pattern), (0, blocks), element, (bytes, shared));
         if any_left && (pattern.grid().is_none() || pattern.is_redistribution()) {
             return Some(vec![whole]);
         }
@@ -85,14 +84,11 @@ pub(crate) fn program_ranges(
     let here = |pieces: Vec<Piece>| {
         pieces.into_iter().filter(|piece| domains.contains(&piece.source_domain)).collect::<Vec<_>>()
     };
-    let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, here(pieces.clone())));
-    let receives = pattern.receives().iter().filter(|_| !pattern.is_redistribution());
-    let receives = receives.map(|(peer, pieces)| (*peer, here(pieces.iter().map(Piece::reversed).collect())));
     if end - begin < LARGE {
         return whole;
     }
-    let (ranges, any_left) =
-        few_ranges(pattern, sends.chain(receives), (first, &offsets), element, (end - begin, Vec::new()));
+    let read = read_pieces(pattern).map(|(peer, pieces)| (peer, here(pieces)));
+    let (ranges, any_left) = few_ranges(pattern, read, (first, &offsets), element, (end - begin, Vec::new()));
     if any_left {
         return whole;
     }
@@ -106,6 +102,13 @@ pub(crate) fn program_ranges(
         })
     };
     whole.iter().flat_map(within).collect()
+}
+
+/// The pieces that each neighbour reads: owned cells and, if they go to their owners, those of the halo.
+fn read_pieces(pattern: &Pattern) -> impl Iterator<Item = (usize, Vec<Piece>)> {
+    let sends = pattern.sends().iter().map(|(peer, pieces)| (*peer, pieces.clone()));
+    let receives = pattern.receives().iter().filter(|_| !pattern.is_redistribution());
+    sends.chain(receives.map(|(peer, pieces)| (*peer, pieces.iter().map(Piece::reversed).collect())))
 }
 
 /// The ranges of bytes for neighbours that read these pieces of blocks of domains from `first` on, joined with those that are `shared`,

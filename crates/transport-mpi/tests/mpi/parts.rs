@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
 use haloport_conformance::drawn;
+use haloport_core::device::Combine;
 use haloport_core::transport::Reduction;
 use haloport_core::{
     BindOptions, Communicator, ComponentPlace, DataPath, Exchange, Field, Grid, Halo, HaloCells, HaloOrder,
@@ -125,6 +126,18 @@ fn meshes(comm: &Communicator) -> Outcome {
             }
         }
         let traffic = exchange.traffic();
+        assert!(traffic.direct_bytes > 0 && traffic.shared_bytes == 0, "{traffic:?}");
+
+        // The other way round, each cell that the next rank has in its halo becomes twice its value.
+        let mut back = pattern.bind_with(exchange.into_fields()?, straight().accumulate(Combine::Sum))?;
+        back.run_blocking()?;
+        let view = back.fields().view(0)?;
+        let in_halo = halo.iter().map(|id| id - previous * cells);
+        for at in in_halo.filter(|_| comm.size() > 1) {
+            let expected = 2.0 * value(owned[at as usize], 1);
+            assert_eq!(view.get(&[at, 1]), Some(expected), "cell {at}");
+        }
+        let traffic = back.traffic();
         assert!(traffic.direct_bytes > 0 && traffic.shared_bytes == 0, "{traffic:?}");
     }
     Ok(())
