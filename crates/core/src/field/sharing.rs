@@ -7,8 +7,8 @@
 //!
 //! - A field below [`LARGE`] is shared as a whole, since it has few pages.
 //! - A larger field shares the pages that neighbours read, in an exchange or when halos go to their owners, if they are few
-//!   ranges and a small part of the field. The planes at the ends of the slowest axis are an example. The halo around these planes is shared, too: neighbours
-//!   read it if halos are filled axis by axis. Cells that a neighbour reads in runs shorter than a cache line are not
+//!   ranges and a small part of the field. The planes at the ends of the slowest axis are an example. The halo around these
+//!   planes is shared, too: neighbours read it if halos are filled axis by axis. Cells that a neighbour reads in runs shorter than a cache line are not
 //!   shared, since they are packed anyway ([`Load`]).
 //! - If no cells of a field of a grid qualify, it is not shared: packing scattered cells costs less than small pages.
 //! - If neighbours read cells all over an unstructured field, it is shared as a whole: direct copies take less than

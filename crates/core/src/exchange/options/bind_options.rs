@@ -157,13 +157,13 @@ impl BindOptions {
     /// ends of a grid, stay out of it. Must be the same on every rank.
     ///
     /// Values are combined in a fixed order: by the rank from which they come, then by the piece of the pattern, of boxes the
-    /// larger ones first, then by the place in it. The bits of the
-    /// result are the same in every run, but depend on the decomposition. Where axes turn, vectors are turned back. With
+    /// larger ones first, then by the place in it. The bits of the result are the same in every run, but depend on the
+    /// decomposition. Where axes turn, vectors are turned back. With
     /// [`Combine::Replace`], each owned cell has at most one halo cell, else binding fails.
     ///
     /// From `start` to the end of `finish`, the program leaves the halo as it is, on folded grids the duplicates among owned cells
-    /// too. In memory that it has passed to `start`, it
-    /// may change other owned cells until it calls `finish`, which combines them.
+    /// too. In memory that it has passed to `start`, it may change other owned cells until it calls `finish`, which combines
+    /// them.
     ///
     /// ```
     /// use haloport::cpu::CpuDevice;

@@ -171,18 +171,18 @@ impl PartFields {
 
     /// Describes in words the first field in the memory of another one that is written. Several may have one source.
     fn bound_twice(&self) -> Option<String> {
-        let of_field = |(number, field): &(usize, BoundField)| {
-            let ends = [Some(End::Target), field.source.as_ref().map(|_| End::Source)];
-            let stored = |end| Some((*number, end, Arc::clone(field.storage_at(end)?)));
-            ends.into_iter().flatten().filter_map(stored).collect::<Vec<_>>()
-        };
-        let all: Vec<(usize, End, Arc<Storage>)> = self.fields.iter().flat_map(of_field).collect();
+        let mut all: Vec<(usize, End, &Arc<Storage>)> = Vec::new();
+        for (number, field) in &self.fields {
+            let source = field.source.as_ref().and_then(|source| source.storage.as_ref());
+            all.extend(field.storage.as_ref().map(|storage| (*number, End::Target, storage)));
+            all.extend(source.map(|storage| (*number, End::Source, storage)));
+        }
         let name = |number: &usize, end: &End| match end {
             End::Target => format!("field {number}"),
             End::Source => format!("the source of field {number}"),
         };
         all.iter().enumerate().find_map(|(index, (number, end, storage))| {
-            let is_taken = |(_, other_end, other): &&(usize, End, Arc<Storage>)| {
+            let is_taken = |(_, other_end, other): &&(usize, End, &Arc<Storage>)| {
                 Arc::ptr_eq(other, storage) && (*end == End::Target || *other_end == End::Target)
             };
             let (first, first_end, _) = all[..index].iter().find(is_taken)?;

@@ -49,8 +49,8 @@ impl Layers {
                     Cells::ListInBox { .. } => (Vec::new(), None),
                 };
                 if let Some(cell) = twice {
-                    let cell = format!("the cell {cell} of {}", pattern.name_of(domain));
-                    layers.twice.entry(domain).or_insert(cell);
+                    let in_words = || format!("the cell {cell} of {}", pattern.name_of(domain));
+                    layers.twice.entry(domain).or_insert_with(in_words);
                 }
                 layers.count = layered.iter().fold(layers.count, |count, it| count.max(it.layer + 1));
                 of_pieces[number] = layered;
