@@ -89,7 +89,7 @@ impl CpuCopies {
             }
             // A run of numbers is not cut, since a cut may be within one.
             let is_run = matches!(&copy, CopyItem::Box(copy) if copy.axes().is_empty());
-            cut(copy, if is_run { usize::MAX } else { piece }, Writing::Plain, &mut kinds[at].1);
+            cut(copy, if is_run { usize::MAX } else { piece }, Writing::Plain, true, &mut kinds[at].1);
         }
         let mut all = Vec::new();
         for ((combine, element), items) in kinds {
@@ -118,7 +118,7 @@ impl List {
     fn new(items: Vec<CopyItem>, writing: Writing, total: usize, threads: usize) -> List {
         let (parallel, piece) = pieces(total, threads);
         let mut all = Vec::with_capacity(items.len());
-        items.into_iter().for_each(|item| cut(item, piece, writing, &mut all));
+        items.into_iter().for_each(|item| cut(item, piece, writing, false, &mut all));
         List { items: pair_up(all), parallel, writing }
     }
 
@@ -175,8 +175,9 @@ impl Item {
     }
 }
 
-/// Adds a copy to `all`, in pieces of at most about `piece` bytes; none if it copies nothing.
-fn cut(item: CopyItem, piece: usize, writing: Writing, all: &mut Vec<Item>) {
+/// Adds a copy to `all`, in pieces of at most about `piece` bytes; none if it copies nothing. `combines` is for copies of
+/// rows (see [`RowCopy::new`]).
+fn cut(item: CopyItem, piece: usize, writing: Writing, combines: bool, all: &mut Vec<Item>) {
     let pieces = item.bytes().div_ceil(piece);
     match item {
         _ if pieces == 0 => {}
@@ -184,10 +185,10 @@ fn cut(item: CopyItem, piece: usize, writing: Writing, all: &mut Vec<Item>) {
         CopyItem::Box(copy) => {
             all.extend(copy.split(pieces).into_iter().map(|part| Item::of_box(part, writing)));
         }
-        CopyItem::Indexed(copy) if pieces == 1 => all.push(Item::Rows(RowCopy::new(copy, writing))),
+        CopyItem::Indexed(copy) if pieces == 1 => all.push(Item::Rows(RowCopy::new(copy, writing, combines))),
         CopyItem::Indexed(copy) => {
             let parts = copy.split(pieces).into_iter();
-            all.extend(parts.map(|part| Item::Rows(RowCopy::new(part, writing))));
+            all.extend(parts.map(|part| Item::Rows(RowCopy::new(part, writing, combines))));
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::copies::boxes::run_box;
 use crate::copies::fetch::{FETCHED_LINES, fetch};
 use crate::copies::lines::{Store, copy_line, copy_rows, for_each_line, match_run_bytes, step};
 use crate::copies::stores::{Writing, gapless_bytes};
+use crate::copies::tiles::Tiles;
 use crate::copies::wide;
 
 /// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list
@@ -45,6 +46,8 @@ enum Order {
     PointByPoint,
     /// The same, in ranges of rows that are consecutive on both sides.
     InRanges(Vec<RowRange>),
+    /// For each tile of rows the same, if many are combined.
+    InTiles(Tiles),
 }
 
 /// Rows that are consecutive on both sides.
@@ -57,8 +60,8 @@ struct RowRange {
 }
 
 impl RowCopy {
-    /// Chooses the order, and `writing` if it suits the copy.
-    pub(crate) fn new(copy: IndexedCopy, writing: Writing) -> RowCopy {
+    /// Chooses the order, and `writing` if it suits the copy. `combines` means that targets are combined, not replaced.
+    pub(crate) fn new(copy: IndexedCopy, writing: Writing, combines: bool) -> RowCopy {
         let (source, target) = (copy.source().stride, copy.target().stride);
         let step = source.unsigned_abs().max(target.unsigned_abs());
         let within = copy
@@ -72,6 +75,8 @@ impl RowCopy {
             let ranges = ranges(&copy);
             if ranges.len() * ROWS_PER_RANGE <= copy.rows() {
                 Order::InRanges(ranges)
+            } else if combines && Tiles::suit(&copy) {
+                Order::InTiles(Tiles::new(&copy))
             } else {
                 Order::PointByPoint
             }
@@ -115,6 +120,12 @@ impl RowCopy {
     /// # Safety
     /// As for [`run`](RowCopy::run).
     unsafe fn points<S: Store, const N: usize>(&self, ends: (Pointer, Pointer)) {
+        if S::COMPUTES
+            && let Order::InTiles(tiles) = &self.order
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { tiles.run::<S, N>(&self.copy, ends) };
+        }
         for_each_line(self.copy.row(), ends, |source, target, line| {
             for point in 0..line.extent {
                 let (source, target) = step(source, target, line, point);
