@@ -5,6 +5,7 @@
 
 use haloport_core::device::{BoxCopy, CopyRows, Pointer};
 
+use crate::copies::fetch::{LINE_BYTES, fetch};
 use crate::copies::lines::{Store, for_each_line};
 
 /// The bytes that one step copies.
@@ -61,9 +62,20 @@ pub(crate) unsafe fn copy_listed<S: Store>(
     rows: usize,
     bytes: usize,
 ) {
-    for position in 0..rows {
+    let ends = |position| {
         let from = source.offset(sources.index(position) as isize * sources.stride);
-        let to = target.offset(targets.index(position) as isize * targets.stride);
+        (from, target.offset(targets.index(position) as isize * targets.stride))
+    };
+    for position in 0..rows {
+        let (from, to) = ends(position);
+        if S::COMPUTES && position + 1 < rows {
+            // Both sides are read, and the processor sees no later rows before it has combined this one.
+            let (from, to) = ends(position + 1);
+            for at in (0..bytes).step_by(LINE_BYTES) {
+                fetch(from.as_ptr().wrapping_add(at));
+                fetch(to.as_ptr().wrapping_add(at));
+            }
+        }
         // SAFETY: the caller's promise.
         unsafe { S::copy_wide(from.as_ptr(), to.as_ptr(), bytes) };
     }

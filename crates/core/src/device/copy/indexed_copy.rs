@@ -16,6 +16,7 @@ pub struct CopyRows {
 
 impl CopyRows {
     /// The row at `position` in the order of the copy.
+    #[inline]
     pub fn index(&self, position: usize) -> usize {
         self.indices.as_ref().map_or(position, |indices| indices[position] as usize)
     }
