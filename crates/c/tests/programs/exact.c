@@ -1,10 +1,15 @@
-/* Exact sums: the same on 1 to 3 ranks, and those that are known; NaN, infinities, weights, masks, and calls that are refused. */
+/* Exact sums: the same on 1 to 3 ranks, and those that are known; NaN, infinities, weights, masks, calls that are refused, and
+ * programs that have the processor round otherwise. */
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined __SSE2__
+#include <immintrin.h>
+#endif
 
 #include "haloport.h"
 
@@ -84,6 +89,37 @@ static void leave_out(hp_comm *comm, int32_t rank) {
     REQUIRE(hp_comm_sum_exact(comm, HP_F64, 1, &length, &at, NULL, &of_gaps, sums) == HP_OK && bits_of(sums[0]) == on_one[0]);
 }
 
+/* Large numbers that cancel, beside numbers whose last bits are the smallest floats and the smallest floats themselves, or beside
+ * larger ones: on one rank, in all directions of rounding, and where floats below the normal ones are taken for 0. */
+static void round_otherwise(hp_comm *comm) {
+    enum { EACH = 1000 };
+    static double values[EACH][5], normal[EACH][3];
+    for (int number = 1; number <= EACH; number++) {
+        double *these = values[number - 1];
+        const double some = terms[number], little = 0x1p-1000;
+        these[0] = some, these[1] = -some, these[2] = little * (1 + number * DBL_EPSILON), these[3] = -little;
+        these[4] = ldexp(number, -1074);
+        normal[number - 1][0] = some, normal[number - 1][1] = -some, normal[number - 1][2] = ldexp(number, -300);
+    }
+    /* 1 + 2 + ... + 1000, of 2^-1052 and of 2^-1074. */
+    const uint64_t expected = bits_of(ldexp(500500.0 * (1 + 0x1p22), -1074));
+    const int directions[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    for (int direction = 0; direction < 4; direction++) {
+        REQUIRE(fesetround(directions[direction]) == 0);
+        REQUIRE(sum_of(comm, EACH * 3, normal[0]) == ldexp(500500, -300));
+        REQUIRE(bits_of(sum_of(comm, EACH * 5, values[0])) == expected);
+    }
+    fesetround(FE_TONEAREST);
+#if defined __SSE2__
+    const unsigned before = _mm_getcsr();
+    /* As -ffast-math does: results (15) and arguments (6). */
+    _mm_setcsr(before | 1u << 15 | 1u << 6);
+    const uint64_t found = bits_of(sum_of(comm, EACH * 5, values[0]));
+    _mm_setcsr(before);
+    REQUIRE(found == expected);
+#endif
+}
+
 static void *rank_of(void *argument) {
     hp_comm *comm = argument;
     int32_t rank;
@@ -122,6 +158,7 @@ static void *rank_of(void *argument) {
     REQUIRE(isnan(sum_of(comm, rank == ranks - 1, &not_a_number)));
 
     leave_out(comm, rank);
+    if (ranks == 1) round_otherwise(comm);
 
     /* In place. */
     double own = 3;

@@ -60,8 +60,9 @@ fn terms(random: &mut StdRng, count: usize, exponents: std::ops::Range<i32>) -> 
 fn sums_are_those_of_real_numbers_rounded_once() {
     let mut random = StdRng::seed_from_u64(1);
     for number in 0..400 {
-        let count = [0, 2, 30, 500, 3000, 20_000][number % 6];
-        let exponents = [-8..8, -60..60, -1000..1000, -1074..-1060, 900..1023, 0..1][number / 6 % 6].clone();
+        let count = [0, 2, 30, 517, 3000, 20_000][number % 6];
+        let exponents =
+            [-8..8, -60..60, -1000..1000, -900..900, -1074..-1060, 900..1023, 0..1][number / 6 % 7].clone();
         let terms = terms(&mut random, count, exponents);
         assert_sum(exact(&terms), &terms);
         // One by one, and in parts.
@@ -87,6 +88,21 @@ fn sums_of_many_equal_terms_are_exact() {
     for (term, count) in [(0.1, 100_000), (f64::MAX / 65536.0, 60_000), (5e-324, 100_000), (-1.5e300, 4096)] {
         let terms = vec![term; count];
         assert_sum(exact(&terms), &terms);
+    }
+}
+
+/// The bits of one large term come first; those of the others are added after them, and their sum is as long as a float.
+#[test]
+fn bits_far_below_a_large_term_are_not_rounded() {
+    let mut random = StdRng::seed_from_u64(5);
+    for sign in [1.0, -1.0] {
+        for power in 40..56 {
+            let mut little = || sign * random.random_range(0.9..1.0f64) * 2f64.powi(-power);
+            let terms: Vec<f64> = (0..1024).map(|n| if n % 256 == 0 { 1.9 } else { little() }).collect();
+            // Without the large ones, whose result would hide the bits.
+            let all = [&terms[..], &[-1.9; 4]].concat();
+            assert_sum(exact(&all), &all);
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Sums of floats without rounding, whose bits depend neither on the order of the terms nor on how ranks share them.
 
+mod blocks;
+
 use std::fmt;
 
 use super::Communicator;
@@ -17,9 +19,6 @@ const LIMBS: usize = (2148 + 2048 + 63usize).div_ceil(LIMB_BITS) + 1;
 
 /// The terms after which carries are passed on. Each adds less than 2^33 to a limb.
 const TERMS_BEFORE_CARRY: u32 = 1 << 29;
-
-/// Slices of at least this length are added through a table of exponents.
-const LEAST_IN_TABLE: usize = 1 << 10;
 
 /// A sum of floats that is exact until it is read: terms are added as whole numbers of 4,320 bits (a superaccumulator; R. M.
 /// Neal, "Fast exact summation using small and large superaccumulators", 2015).
@@ -69,12 +68,7 @@ impl ExactSum {
 
     /// Adds all `terms`.
     pub fn add<T: ExactTerm>(&mut self, terms: &[T]) {
-        if terms.len() < LEAST_IN_TABLE {
-            return terms.iter().for_each(|term| self.add_one((*term).into()));
-        }
-        let mut table = Table::new();
-        table.add_all(terms, self);
-        table.empty_into(self);
+        blocks::add(terms, self);
     }
 
     /// Adds one term.
@@ -330,56 +324,3 @@ const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 
 /// All bits of an exponent, which are those of a NaN and of infinity; the sign is the bit above them.
 const EXPONENT: usize = 0x7FF;
-
-/// The sums of the mantissas of floats with the same sign and exponent: one addition for each term. Fields have few exponents, so few
-/// lines of the table are in use. Terms take turns in several tables, so that two with the same exponent seldom wait for each other.
-struct Table {
-    /// The lower 64 bits of the sums, and how often they overflowed.
-    lower: Box<[[u64; Table::PLACES]; Table::TURNS]>,
-    upper: Box<[u32; Table::PLACES]>,
-}
-
-impl Table {
-    /// Signs and exponents.
-    const PLACES: usize = 2 * (EXPONENT + 1);
-
-    /// The number of tables.
-    const TURNS: usize = 4;
-
-    fn new() -> Table {
-        Table { lower: Box::new([[0; Table::PLACES]; Table::TURNS]), upper: Box::new([0; Table::PLACES]) }
-    }
-
-    fn add_all<T: ExactTerm>(&mut self, terms: &[T], sum: &mut ExactSum) {
-        let (lines, rest) = terms.as_chunks::<{ Table::TURNS }>();
-        for line in lines {
-            line.iter().enumerate().for_each(|(turn, term)| self.add(turn, (*term).into(), sum));
-        }
-        rest.iter().for_each(|term| self.add(0, (*term).into(), sum));
-    }
-
-    fn add(&mut self, turn: usize, term: f64, sum: &mut ExactSum) {
-        let (place, fraction) = parts(term);
-        let exponent = place & EXPONENT;
-        if exponent == EXPONENT {
-            return sum.add_special(term);
-        }
-        let mantissa = fraction | u64::from(exponent > 0) << FRACTION_BITS;
-        let (lower, overflows) = self.lower[turn][place].overflowing_add(mantissa);
-        self.lower[turn][place] = lower;
-        if overflows {
-            self.upper[place] += 1;
-        }
-    }
-
-    fn empty_into(self, sum: &mut ExactSum) {
-        for place in 0..Table::PLACES {
-            let lower: u128 = self.lower.iter().map(|table| u128::from(table[place])).sum();
-            let mantissa = lower + (u128::from(self.upper[place]) << 64);
-            if mantissa > 0 {
-                let exponent = place & EXPONENT;
-                sum.add_bits(place > EXPONENT, mantissa, LOWEST_OF_F64 + exponent.saturating_sub(1));
-            }
-        }
-    }
-}
