@@ -3,7 +3,7 @@
 use haloport_core::device::{CopyAxis, IndexedCopy, Pointer};
 
 use crate::copies::boxes::run_box;
-use crate::copies::fetch::{FETCHED_LINES, fetch};
+use crate::copies::fetch::{FETCHED_LINES, LINE_BYTES, fetch};
 use crate::copies::lines::{Store, copy_line, copy_rows, for_each_line, match_run_bytes, step};
 use crate::copies::stores::{Writing, gapless_bytes};
 use crate::copies::tiles::Tiles;
@@ -12,6 +12,10 @@ use crate::copies::wide;
 /// The distance, in runs, at which sources are fetched into the cache ahead of the copy. Neighbouring cells in a list
 /// often share cache lines; this many are about eighty lines.
 const RUNS_AHEAD: usize = 256;
+
+/// The distance, in cache lines, at which rows that lie side by side are fetched ahead, such as those of a message, whose lines come
+/// from the core of a neighbour: about as many as a core waits for at once. Left to itself, it is held up by the rows of 6 or 7.
+const LINES_AHEAD: usize = 16;
 
 /// The listed rows that one iteration of a loop copies.
 const BLOCK: usize = 8;
@@ -189,6 +193,9 @@ impl RowCopy {
                     copy_row(from, to[position] as usize);
                 });
             }
+            (None, Some(to)) if N > 0 && sources.stride == N as isize => {
+                for_each_side_by_side::<N>(source, to, |from, to| copy_row(from, to as usize));
+            }
             (None, Some(to)) => {
                 to.iter().enumerate().for_each(|(from, &to)| copy_row(in_order(from), to as usize));
             }
@@ -250,6 +257,20 @@ impl RowCopy {
                 copy_row(blocks.len() * BLOCK + at, row, later);
             }
         }
+    }
+}
+
+/// Calls `copy` with the address of each row of a source that has its rows of `N` bytes side by side, and with a number of `to`, and
+/// fetches later lines ahead.
+#[inline(always)]
+fn for_each_side_by_side<const N: usize>(source: Pointer, to: &[u32], copy: impl Fn(Pointer, u32)) {
+    let fetch_line = |line: usize| fetch(source.offset((line * LINE_BYTES) as isize).as_ptr());
+    let lines = (to.len() * N).div_ceil(LINE_BYTES);
+    (0..lines.min(LINES_AHEAD)).for_each(fetch_line);
+    for (line, to) in to.chunks(LINE_BYTES / N.max(1)).enumerate() {
+        fetch_line(line + LINES_AHEAD);
+        let begin = source.offset((line * LINE_BYTES) as isize);
+        to.iter().enumerate().for_each(|(row, &to)| copy(begin.offset((row * N) as isize), to));
     }
 }
 
