@@ -10,6 +10,10 @@ use crate::raw::{self, Mpi, ThreadLevel};
 /// With `MPI_THREAD_SERIALIZED`, locked during every call of MPI by any transport of this process.
 static SERIAL: Mutex<()> = Mutex::new(());
 
+thread_local! {
+    static THIS: ThreadId = thread::current().id();
+}
+
 /// The rule that says which threads may call MPI.
 #[derive(Debug)]
 pub(crate) struct Threads {
@@ -21,7 +25,7 @@ pub(crate) struct Threads {
 impl Threads {
     /// Asks MPI, which is running. Below `MPI_THREAD_SERIALIZED`, this thread must be the one that initialised it.
     pub(crate) fn ask(mpi: &Mpi) -> Result<Threads, TransportError> {
-        let threads = Threads { level: raw::thread_level(mpi), home: thread::current().id() };
+        let threads = Threads { level: raw::thread_level(mpi), home: this_thread() };
         if threads.is_bound() && !raw::is_main_thread(mpi) {
             return Err(threads.wrong());
         }
@@ -35,7 +39,7 @@ impl Threads {
 
     /// Returns an error on a thread that may not call.
     pub(crate) fn check(&self) -> Result<(), TransportError> {
-        if self.is_bound() && thread::current().id() != self.home { Err(self.wrong()) } else { Ok(()) }
+        if self.is_bound() && this_thread() != self.home { Err(self.wrong()) } else { Ok(()) }
     }
 
     /// Keeps other threads from calling MPI, if the level requires it.
@@ -54,4 +58,9 @@ impl Threads {
             advice: "call it from the thread that initialised MPI, or initialise MPI with MPI_THREAD_MULTIPLE",
         }
     }
+}
+
+/// The calling thread, without a handle to it, which is counted.
+fn this_thread() -> ThreadId {
+    THIS.with(|id| *id)
 }

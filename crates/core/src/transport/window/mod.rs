@@ -335,7 +335,10 @@ impl Window {
     /// Changes the state whether the window is closed or not.
     fn change_either(&self, from: WindowState, to: WindowState) -> bool {
         let (from, to) = (from as u32, to as u32);
-        // The bit is never cleared, so it changes at most once between the two attempts.
-        self.change(from, to) || self.change(from | CLOSED, to | CLOSED)
+        match self.word().compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            // The bit is never cleared.
+            Err(now) => now == from | CLOSED && self.change(now, to | CLOSED),
+        }
     }
 }
