@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 
 /// Called with the result of an exchange, which may fail with an `E`.
 pub(crate) type Completion<E> = Box<dyn FnMut(Result<(), &E>) + Send>;
@@ -11,28 +11,35 @@ pub(crate) type Completion<E> = Box<dyn FnMut(Result<(), &E>) + Send>;
 /// A completion callback, or none.
 pub(crate) struct Callback<E> {
     /// Locked while it runs, so that calls do not overlap.
-    call: Mutex<Option<Completion<E>>>,
+    call: OnceLock<Mutex<Completion<E>>>,
 }
 
 impl<E> Callback<E> {
     pub(crate) fn new(call: Option<Completion<E>>) -> Callback<E> {
-        Callback { call: Mutex::new(call) }
+        Callback { call: call.map(Mutex::new).map(OnceLock::from).unwrap_or_default() }
     }
 
-    pub(crate) fn set(&self, call: Option<Completion<E>>) {
-        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    /// Sets the callback, of a `Callback` that has none.
+    pub(crate) fn set(&self, call: Completion<E>) {
+        let unset = self.call.set(Mutex::new(call));
+        debug_assert!(unset.is_ok(), "it is set once");
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.call.get().is_some()
     }
 
     /// Whether this thread is within a callback and this one is running, perhaps there: then the thread must not wait for its end.
     pub(crate) fn may_wait_for_itself(&self) -> bool {
-        is_running() && matches!(self.call.try_lock(), Err(TryLockError::WouldBlock))
+        let is_called = |call: &Mutex<_>| matches!(call.try_lock(), Err(TryLockError::WouldBlock));
+        is_running() && self.call.get().is_some_and(is_called)
     }
 
     /// Runs the callback. If it panics, returns the message of the panic, since the thread may have other exchanges to
     /// poll. The caller holds no lock that the callback may take.
     pub(crate) fn run(&self, end: Result<(), &E>) -> Result<(), String> {
-        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(call) = &mut *call else { return Ok(()) };
+        let Some(call) = self.call.get() else { return Ok(()) };
+        let mut call = call.lock().unwrap_or_else(PoisonError::into_inner);
         let _inside = Inside::new();
         // Unwind safe: a callback changes data of its own, and its exchange is poisoned.
         catch_unwind(AssertUnwindSafe(|| call(end))).map_err(|panic| panic_text(&*panic))

@@ -1,9 +1,10 @@
 //! The progress engine: it polls all exchanges of a rank that are in flight, of any kind.
 //!
 //! Every call that waits for other ranks drives it, and so do `is_ready`, and the progress thread while an exchange on an
-//! asynchronous device is in flight, or any if the program asks for that; `start` polls its own exchange. It depends on the transport and on [`Served`] alone; fields
-//! and patterns do not depend on it.
+//! asynchronous device is in flight, or any if the program asks for that; `start` polls its own exchange, as does `finish`
+//! first. It depends on the transport and on [`Served`] alone; fields and patterns do not depend on it.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -95,11 +96,23 @@ impl Engine {
             // Polled without the lock: a callback may start another exchange.
             let flight = self.lock().get(index).cloned();
             let Some(flight) = flight else { continue };
-            // Unwind safe: the exchange that the panic leaves half changed is given up.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| flight.poll(transport, self))) {
-                flight.give_up(transport, format!("its progress panicked: {}", panic_text(&*panic)));
-            }
+            self.guard(&*flight, transport, || flight.poll(transport, self));
         }
+    }
+
+    /// Runs `poll`, which makes progress with `flight`. If it panics, makes `flight` fail and returns `None`.
+    pub(crate) fn guard<R>(
+        &self,
+        flight: &dyn Served,
+        transport: &dyn Transport,
+        poll: impl FnOnce() -> R,
+    ) -> Option<R> {
+        // Unwind safe: the exchange that the panic leaves half changed is given up.
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        let fail = |panic: Box<dyn Any + Send>| {
+            flight.give_up(transport, format!("its progress panicked: {}", panic_text(&*panic)));
+        };
+        polled.map_err(fail).ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<dyn Served>>> {

@@ -51,7 +51,7 @@ impl Turns {
         mut on_complete: Option<Completion>,
     ) -> Turns {
         let slots = bound.into_iter().map(|bound| {
-            bound.flight.on_complete(on_complete.take());
+            on_complete.take().into_iter().for_each(|call| bound.flight.on_complete(call));
             Slot { bound, passed: passed.clone(), detached: None }
         });
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -167,10 +167,10 @@ impl Slot {
     /// Completes the exchange in flight. If it has fields in borrowed memory, whose owner may have it back by now, abandons
     /// it.
     fn complete(&mut self) -> Result<(), ExchangeError> {
-        let status = self.bound.flight.status();
-        if status == Status::Idle {
+        if self.bound.flight.is_idle() {
             return Ok(());
         }
+        let status = self.bound.flight.status();
         if matches!(status, Status::Travelling | Status::Arrived) && !self.passed.own_all() {
             self.bound.give_up(ExchangeError::Forgotten);
         }

@@ -21,6 +21,9 @@ pub(crate) struct Flight {
     on_complete: Callback<ExchangeError>,
 }
 
+/// The looks at neighbours for which a caller that finishes holds the lock.
+const FIRST_LOOKS: usize = 8;
+
 /// As long as this lives, the caller waits in `finish`: any thread that makes progress may touch borrowed memory.
 pub(crate) struct Finishing<'f>(&'f Flight);
 
@@ -57,12 +60,17 @@ impl Flight {
     }
 
     /// Sets the function that is called each time an exchange is complete or has failed.
-    pub(crate) fn on_complete(&self, call: Option<Completion>) {
+    pub(crate) fn on_complete(&self, call: Completion) {
         self.on_complete.set(call);
     }
 
     pub(crate) fn status(&self) -> Status {
         self.lock().status.clone()
+    }
+
+    /// Whether nothing is in flight, and nothing has failed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().status == Status::Idle
     }
 
     /// The number of exchanges that were started, if all are complete and none has failed.
@@ -115,7 +123,6 @@ impl Flight {
         transport: &dyn Transport,
         schedule: &Schedule<'_>,
         watched: bool,
-        engine: &Engine,
     ) -> Result<(), ExchangeError> {
         let mut state = self.lock();
         if state.untold {
@@ -134,25 +141,42 @@ impl Flight {
             state.poison(transport, error.clone());
             state.abandon_now(transport);
         }
-        // Code of the caller runs in `poll` if the exchange is done.
         drop((attached, state));
-        if started.is_ok() {
-            self.poll(transport, engine);
-        }
         started
     }
 
     /// Marks that the caller waits in `finish` and lends all fields, until the result is dropped. `driven`: the progress thread
     /// polls all exchanges of the rank meanwhile.
     pub(crate) fn finishing(&self, driven: bool) -> Finishing<'_> {
-        let mut state = self.lock();
-        (state.finishing, state.driven) = (Some(ThreadMark::here()), driven);
-        let in_flight = matches!(state.status, Status::Travelling | Status::Arrived);
-        if in_flight && state.parts.iter().any(|part| part.ends_in_finish()) {
-            // Until they are polled again.
-            (state.status, state.waited_for) = (Status::Travelling, true);
-        }
+        self.lock().begin_to_finish(driven);
         Finishing(self)
+    }
+
+    /// On devices that are done when a call returns, and without a callback: finishes the exchange if all has arrived, or
+    /// arrives within a few looks; `None` if not.
+    pub(crate) fn finish_at_once(
+        &self,
+        transport: &dyn Transport,
+        schedule: &Schedule<'_>,
+    ) -> Option<Result<(), ExchangeError>> {
+        if self.is_asynchronous || self.on_complete.is_set() {
+            return None;
+        }
+        let mut state = self.lock();
+        state.begin_to_finish(false);
+        for _ in 0..FIRST_LOOKS {
+            if state.status != Status::Travelling {
+                break;
+            }
+            match state.poll_parts(transport, false) {
+                (_, Some(error)) => state.poison(transport, error),
+                (true, None) => state.status = Status::Arrived,
+                (false, None) => std::hint::spin_loop(),
+            }
+        }
+        let finished = (state.status != Status::Travelling).then(|| state.finish(transport, schedule));
+        state.finishing = None;
+        finished
     }
 
     /// Puts the end of each part into its stream behind a gate, if that is possible and not everything has arrived.
@@ -315,23 +339,11 @@ impl Served for Flight {
         if !is_gated && state.status != Status::Travelling {
             return;
         }
-        let (mut complete, mut waited_for, mut failed) = (true, false, None);
-        let finishing = state.finishing.is_some();
         // Another thread does not wait for the device, nor does this one if other exchanges need it.
         let waits = self.is_asynchronous
             && state.finishing == Some(ThreadMark::here())
             && (state.driven || engine.has_one());
-        for part in &mut state.parts {
-            let waited = if waits { part.wait_for_device() } else { Ok(()) };
-            match waited.map_err(ExchangeError::from).and_then(|()| part.poll(transport, finishing)) {
-                Ok(arrived) => {
-                    complete &= arrived;
-                    waited_for |= !arrived && !part.is_gated();
-                }
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        state.waited_for = waited_for;
+        let (complete, mut failed) = state.poll_parts(transport, waits);
         if is_gated && !complete && failed.is_none() {
             failed = state.time_limit_error(transport.rank());
         }

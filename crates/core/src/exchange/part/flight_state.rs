@@ -106,6 +106,39 @@ impl State {
         }
     }
 
+    /// Marks that the caller waits in `finish`; see [`Flight::finishing`](super::flight::Flight::finishing).
+    pub(super) fn begin_to_finish(&mut self, driven: bool) {
+        (self.finishing, self.driven) = (Some(ThreadMark::here()), driven);
+        let in_flight = matches!(self.status, Status::Travelling | Status::Arrived);
+        if in_flight && self.parts.iter().any(|part| part.ends_in_finish()) {
+            // Until they are polled again.
+            (self.status, self.waited_for) = (Status::Travelling, true);
+        }
+    }
+
+    /// Polls all parts. Returns whether all are complete, and the first failure. `waits`: while copies of a device are missing,
+    /// the thread waits for it.
+    pub(super) fn poll_parts(
+        &mut self,
+        transport: &dyn Transport,
+        waits: bool,
+    ) -> (bool, Option<ExchangeError>) {
+        let (mut complete, mut waited_for, mut failed) = (true, false, None);
+        let finishing = self.finishing.is_some();
+        for part in &mut self.parts {
+            let waited = if waits { part.wait_for_device() } else { Ok(()) };
+            match waited.map_err(ExchangeError::from).and_then(|()| part.poll(transport, finishing)) {
+                Ok(arrived) => {
+                    complete &= arrived;
+                    waited_for |= !arrived && !part.is_gated();
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        self.waited_for = waited_for;
+        (complete, failed)
+    }
+
     /// Unpacks the rest. Everything must have arrived, except for parts with a gate.
     pub(super) fn finish(
         &mut self,

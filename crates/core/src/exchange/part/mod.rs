@@ -46,35 +46,47 @@ impl Bound {
     /// Packs, sends and returns. On asynchronous devices it merely puts that into streams; the progress thread does the
     /// rest, so that neighbours need no later call of this rank.
     pub(crate) fn start(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.begin(schedule, true)
+        self.begin(schedule, false)
     }
 
     /// As [`start`](Bound::start), of a caller that calls [`end`](Bound::end) next.
     pub(crate) fn start_to_end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
-        self.begin(schedule, !matches!(schedule, Schedule::Blocking))
+        self.begin(schedule, true)
     }
 
-    /// `driven`: the progress thread polls the exchange of an asynchronous device, or any if the program asks for that.
-    fn begin(&self, schedule: Schedule<'_>, driven: bool) -> Result<(), ExchangeError> {
+    /// `to_end`: the caller calls [`end`](Bound::end) next.
+    fn begin(&self, schedule: Schedule<'_>, to_end: bool) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
         comm.check_start()?;
-        comm.engine().add(&self.flight);
-        let watched = !matches!(schedule, Schedule::Blocking) && comm.may_be_driven();
-        let started = self.flight.start(&**comm.transport(), &schedule, watched, comm.engine());
-        if started.is_err() {
-            comm.engine().remove(&self.flight);
-        } else if driven && self.flight.is_asynchronous() {
+        let (engine, transport) = (comm.engine(), &**comm.transport());
+        engine.add(&self.flight);
+        let is_blocking = matches!(schedule, Schedule::Blocking);
+        let watched = !is_blocking && comm.may_be_driven();
+        if let Err(error) = self.flight.start(transport, &schedule, watched) {
+            engine.remove(&self.flight);
+            return Err(error);
+        }
+        let is_asynchronous = self.flight.is_asynchronous();
+        if is_asynchronous || !to_end {
+            self.flight.poll(transport, engine);
+        }
+        // The progress thread polls the exchange of an asynchronous device, or any if the program asks for that.
+        if is_asynchronous && !(to_end && is_blocking) {
             comm.drive();
-        } else if driven {
+        } else if !(to_end && is_blocking) {
             comm.drive_if_asked();
         }
-        started
+        Ok(())
     }
 
     /// Finishes the exchange: behind gates, without blocking, where that is possible; otherwise blocks until everything
     /// has arrived.
     pub(crate) fn end(&self, schedule: Schedule<'_>) -> Result<(), ExchangeError> {
         let comm = self.pattern.comm();
+        if let Some(finished) = self.end_at_once(&schedule) {
+            comm.engine().remove(&self.flight);
+            return finished;
+        }
         let may_be_gated = self.flight.is_asynchronous() && !matches!(schedule, Schedule::Blocking);
         let is_needed = || self.flight.is_asynchronous() && !comm.engine().has_one();
         let driven = (may_be_gated || is_needed()) && comm.drive();
@@ -89,6 +101,18 @@ impl Bound {
             comm.engine().remove(&self.flight);
         }
         finished
+    }
+
+    /// Finishes the exchange if all has arrived, or arrives within a few looks; `None` if not. Spares small exchanges most of
+    /// the locks of a longer wait.
+    fn end_at_once(&self, schedule: &Schedule<'_>) -> Option<Result<(), ExchangeError>> {
+        let comm = self.pattern.comm();
+        let (engine, transport) = (comm.engine(), &**comm.transport());
+        // A wait on another thread is an error, and one in a time line has a span.
+        if comm.check_thread().is_err() || self.waits.are_recorded() {
+            return None;
+        }
+        engine.guard(&*self.flight, transport, || self.flight.finish_at_once(transport, schedule)).flatten()
     }
 
     /// Completes an exchange in flight. Blocks until all its gates are open.

@@ -65,6 +65,10 @@ impl HostWaits {
         HostWaits(exchange)
     }
 
+    pub(crate) fn are_recorded(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Runs `wait` and records it as a wait in the call `name`, unless it `is_over` already.
     pub(crate) fn during<T, E>(
         &self,

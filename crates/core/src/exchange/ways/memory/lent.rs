@@ -15,6 +15,10 @@ use crate::transport::{Transport, TransportError, Window, WindowState};
 /// a core.
 const LEAST_PATIENCE: Duration = Duration::from_micros(20);
 
+/// The looks at a window before the owner begins to measure time: a neighbour that starts at the same time has read the
+/// fields by then.
+const FIRST_LOOKS: u32 = 6;
+
 /// The bytes that are packed in one nanosecond, roughly.
 const PACKED_IN_A_NANOSECOND: u64 = 4;
 
@@ -45,8 +49,8 @@ pub(crate) struct Claim<D: Device> {
 
 #[derive(Debug, Clone, Copy)]
 enum ClaimStage {
-    /// The owner does not wait for the neighbour yet.
-    Before,
+    /// The owner has looked as many times, and does not measure time yet.
+    Looking(u32),
     WaitingSince(Instant),
     Packing,
 }
@@ -71,7 +75,7 @@ impl<D: Device> LentWindow<D> {
     pub(crate) fn begin(&mut self) {
         self.returned = false;
         if let Some(claim) = &mut self.claim {
-            claim.stage = ClaimStage::Before;
+            claim.stage = ClaimStage::Looking(0);
         }
         self.transfer.open();
     }
@@ -195,7 +199,7 @@ impl<D: Device> Claim<D> {
     /// `pack` packs the message, `at_once` on a device that works synchronously.
     pub(crate) fn new(pack: CopyList<D>, packed: D::Event, at_once: bool) -> Claim<D> {
         let packing = Duration::from_nanos(pack.bytes as u64 / PACKED_IN_A_NANOSECOND);
-        Claim { pack, packed, patience: LEAST_PATIENCE + packing, at_once, stage: ClaimStage::Before }
+        Claim { pack, packed, patience: LEAST_PATIENCE + packing, at_once, stage: ClaimStage::Looking(0) }
     }
 
     /// Leaves the message in `window` in place of the fields, if that is quicker and the neighbour has read the last one.
@@ -213,8 +217,11 @@ impl<D: Device> Claim<D> {
     /// in `window`.
     fn advance(&mut self, lane: &Lane<'_, D>, window: &Window) -> Result<bool, DeviceError> {
         match self.stage {
-            ClaimStage::Before => {
-                self.stage = ClaimStage::WaitingSince(Instant::now());
+            ClaimStage::Looking(looks) => {
+                self.stage = match looks < FIRST_LOOKS {
+                    true => ClaimStage::Looking(looks + 1),
+                    false => ClaimStage::WaitingSince(Instant::now()),
+                };
                 return Ok(false);
             }
             ClaimStage::WaitingSince(begin) => {
