@@ -101,7 +101,9 @@ impl Case {
     }
 
     pub(super) fn oracle(&self) -> impl Oracle + '_ {
-        Globe { case: self, steps: steps(self.cells) }
+        let steps = steps(self.cells);
+        let opposite = steps.iter().map(|step| opposite(&steps, step)).collect();
+        Globe { case: self, steps, opposite }
     }
 
     pub(super) fn pattern(&self, comm: &Communicator) -> Result<Pattern, Failure> {
@@ -149,19 +151,22 @@ pub fn check<D: Device>(comm: &Communicator, device: &D, case: &Case) -> Result<
 /// The oracle: knows where every cell is on the sphere.
 struct Globe<'c> {
     case: &'c Case,
+    /// In the order of [`number_of`].
     steps: Vec<Step>,
+    /// For each step the same one from the other side, if there is one and no other.
+    opposite: Vec<Option<usize>>,
 }
 
 /// The piece of a tile's edge beside one cell: a step from the tile into the next.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    tile: i64,
+    tile: usize,
     /// The axis across the edge: 0 for y, 1 for x.
     across: usize,
     /// Whether the edge is the upper end of that axis.
     upper: bool,
     /// The index along the edge.
-    position: i64,
+    position: usize,
     /// The middle of the piece, on the unit sphere.
     middle: [f64; 3],
     /// For both axes, the direction at the middle in which their indices grow.
@@ -170,7 +175,7 @@ struct Step {
 
 fn steps(cells: usize) -> Vec<Step> {
     let mut steps = Vec::new();
-    for (tile, number) in TILES.iter().zip(0..) {
+    for (number, tile) in TILES.iter().enumerate() {
         for (across, upper) in [(0, false), (0, true), (1, false), (1, true)] {
             for position in 0..cells {
                 let mut point = [(position as f64 + 0.5) / cells as f64; 2];
@@ -182,26 +187,37 @@ fn steps(cells: usize) -> Vec<Step> {
                     minus(tile.point(above[0], above[1]), tile.point(below[0], below[1]))
                 });
                 let middle = tile.point(point[0], point[1]);
-                steps.push(Step {
-                    tile: number,
-                    across,
-                    upper,
-                    position: position as i64,
-                    middle,
-                    directions,
-                });
+                steps.push(Step { tile: number, across, upper, position, middle, directions });
             }
         }
     }
     steps
 }
 
+/// The number of the step with these members, of tiles with that many cells along an edge.
+fn number_of(cells: usize, tile: usize, across: usize, upper: bool, position: usize) -> usize {
+    ((tile * 2 + across) * 2 + usize::from(upper)) * cells + position
+}
+
+/// The number of the step of another tile with the same middle, unless there are several.
+fn opposite(steps: &[Step], here: &Step) -> Option<usize> {
+    let mut found = None;
+    for (number, there) in steps.iter().enumerate() {
+        let gap = minus(there.middle, here.middle);
+        if there.tile != here.tile && dot(gap, gap) < 1e-16 && found.replace(number).is_some() {
+            return None;
+        }
+    }
+    found
+}
+
+// Written out, since tests are hardly optimised.
 fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|k| a[k] - b[k])
+    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
 }
 
 fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a.iter().zip(&b).map(|(a, b)| a * b).sum()
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
 impl Globe<'_> {
@@ -214,15 +230,11 @@ impl Globe<'_> {
         let across = (0..2).find(|&axis| !(0..cells).contains(&face[axis]))?;
         let upper = face[across] >= cells;
         let depth = if upper { face[across] - cells } else { -1 - face[across] };
-        let here = self.steps.iter().find(|step| {
-            (step.tile, step.across, step.upper, step.position) == (cell[0], across, upper, face[1 - across])
-        })?;
-        let mut there = self.steps.iter().filter(|step| {
-            let gap = minus(step.middle, here.middle);
-            step.tile != here.tile && dot(gap, gap) < 1e-16
-        });
-        let found = there.next()?;
-        there.next().is_none().then_some((here, found, depth))
+        if !(0..cells).contains(&face[1 - across]) || !(0..TILES.len() as i64).contains(&cell[0]) {
+            return None;
+        }
+        let number = number_of(self.case.cells, cell[0] as usize, across, upper, face[1 - across] as usize);
+        Some((&self.steps[number], &self.steps[self.opposite[number]?], depth))
     }
 
     /// The cell that an exchange puts at `cell` of the block of `owned`; `None` if it puts nothing there.
@@ -251,9 +263,9 @@ impl Globe<'_> {
         let y = self.case.widths.len() - 2;
         if cell[y..y + 2].iter().any(|index| !(0..cells).contains(index)) {
             let (_, there, depth) = self.step(cell)?;
-            source[0] = there.tile;
+            source[0] = there.tile as i64;
             source[y + there.across] = if there.upper { cells - 1 - depth } else { depth };
-            source[y + 1 - there.across] = there.position;
+            source[y + 1 - there.across] = there.position as i64;
         }
         filled.then_some(source)
     }
