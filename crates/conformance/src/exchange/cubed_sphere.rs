@@ -211,7 +211,6 @@ fn opposite(steps: &[Step], here: &Step) -> Option<usize> {
     found
 }
 
-// Written out, since tests are hardly optimised.
 fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
 }
